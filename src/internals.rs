@@ -5,9 +5,9 @@
 pub mod engine {
     pub use crate::engine::{
         ANYWHERE, AnyChoice, AnyMatcher, Argument, Axis, Chosen, Collection, DeviceRequest,
-        EncodeInput, Family, FinishContext, Funnel, KeyDictionary, Match, MatchBuffer, MatchNeed,
-        MatchSpec, Matcher, NoDevices, Orders, Pairing, Placement, PrepareContext, PreparedJoin,
-        ProbeRows, ProbeUnit, Progress, RowPlace, Strategy, StrategyInfo, Unit,
+        EncodeInput, Encoding, Family, FinishContext, Funnel, KeyDictionary, Match, MatchBuffer,
+        MatchNeed, MatchSpec, Matcher, NoDevices, Orders, Pairing, Placement, PrepareContext,
+        PreparedJoin, ProbeRows, ProbeUnit, Progress, RowPlace, Strategy, StrategyInfo, Unit,
     };
 }
 

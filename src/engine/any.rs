@@ -14,31 +14,31 @@ use datafusion::physical_expr::PhysicalExprRef;
 use super::choose::{admitted, choose};
 use super::{
     AnyChoice, Axis, BuildEncoder, Collection, DeviceChoice, DeviceRequest, Domain, Encoded,
-    EncodedPart, FinishContext, Growth, ItemPair, KeyDictionary, MatchSpec, Matcher,
+    EncodedPart, Encoding, FinishContext, Growth, ItemPair, KeyDictionary, MatchSpec, Matcher,
     PrepareContext, StoredForm, StrategyName, WorkStep,
 };
 use crate::spec::{Call, Side};
 
-/// The methods of a [`Matcher`] that the operator calls. Those that take parts fail with an internal error
+/// The methods of a [`Matcher`] and its [`Encoding`] that the operator calls. Those that take parts fail with an internal error
 /// where another family made these.
 pub trait AnyMatcher: Debug + Send + Sync {
-    /// [`Matcher::axis`].
+    /// [`Encoding::axis`].
     fn axis(&self) -> &dyn Axis;
 
-    /// [`Matcher::source`].
+    /// [`Encoding::source`].
     fn source(&self, argument: &PhysicalExprRef) -> Option<PhysicalExprRef>;
 
-    /// [`Matcher::stored`].
+    /// [`Encoding::stored`].
     fn stored(&self, side: Side) -> Arc<dyn StoredForm>;
 
-    /// [`Matcher::encoder`]; with a domain, [`Matcher::encoder_within`].
+    /// [`Encoding::encoder`]; with a domain, [`Encoding::encoder_within`].
     fn encoder(
         &self,
         side: Side,
         domain: Option<&Arc<dyn Domain>>,
     ) -> Result<Box<dyn BuildEncoder>>;
 
-    /// [`Matcher::finish`].
+    /// [`Encoding::finish`].
     fn finish(&self, parts: Vec<EncodedPart>, context: &FinishContext<'_>) -> Result<Encoded>;
 
     /// [`Matcher::growth`].
@@ -88,15 +88,15 @@ pub trait AnyMatcher: Debug + Send + Sync {
 
 impl<M: Matcher> AnyMatcher for M {
     fn axis(&self) -> &dyn Axis {
-        Matcher::axis(self)
+        Encoding::axis(self)
     }
 
     fn source(&self, argument: &PhysicalExprRef) -> Option<PhysicalExprRef> {
-        Matcher::source(self, argument)
+        Encoding::source(self, argument)
     }
 
     fn stored(&self, side: Side) -> Arc<dyn StoredForm> {
-        Matcher::stored(self, side)
+        Encoding::stored(self, side)
     }
 
     fn encoder(
@@ -106,13 +106,13 @@ impl<M: Matcher> AnyMatcher for M {
     ) -> Result<Box<dyn BuildEncoder>> {
         Ok(Box::new(match domain {
             Some(domain) => self.encoder_within(side, domain)?,
-            None => Matcher::encoder(self, side),
+            None => Encoding::encoder(self, side),
         }))
     }
 
     fn finish(&self, parts: Vec<EncodedPart>, context: &FinishContext<'_>) -> Result<Encoded> {
         let parts = parts.into_iter().map(|(encoder, keys)| Ok((encoder.into()?, keys)));
-        Matcher::finish(self, parts.collect::<Result<_>>()?, context)
+        Encoding::finish(self, parts.collect::<Result<_>>()?, context)
     }
 
     fn growth(

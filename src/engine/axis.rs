@@ -34,8 +34,10 @@ pub trait Axis: Debug + Send + Sync {
     }
 
     /// The elementary values (tokens of a set, dimensions of a vector) of an item at a position,
-    /// which its bytes and the work for it follow.
-    fn weight(&self, position: u32) -> u64;
+    /// which its bytes and the work for it follow. Every item is one by itself unless it says otherwise.
+    fn weight(&self, _position: u32) -> u64 {
+        1
+    }
 }
 
 /// The place of a row, by which a sender finds the tasks of a cluster that may join it.

@@ -24,6 +24,29 @@ pub trait Collection: Any + Debug + Send + Sync {
     fn size_in_bytes(&self) -> usize;
 }
 
+/// Makes a [`Collection`] of a type with a field `groups`, besides which it takes so many bytes.
+macro_rules! collection {
+    ($items:ty, |$this:ident| $bytes:expr) => {
+        impl $crate::engine::Collection for $items {
+            fn groups(&self) -> &$crate::engine::RowGroups {
+                &self.groups
+            }
+
+            fn groups_mut(&mut self) -> &mut $crate::engine::RowGroups {
+                &mut self.groups
+            }
+
+            fn size_in_bytes(&self) -> usize {
+                let $this = self;
+                let bytes: usize = $bytes;
+                bytes + $this.groups.size_in_bytes()
+            }
+        }
+    };
+}
+
+pub(crate) use collection;
+
 impl dyn Collection {
     /// The collection as its family knows it.
     ///
@@ -71,7 +94,7 @@ impl EncodeInput<'_> {
 }
 
 /// Collects rows of the build side. Several encoders can read batches of one input at the same
-/// time, to be [merged](super::Matcher::finish) at the end.
+/// time, to be [merged](super::Encoding::finish) at the end.
 pub trait BuildEncoder: Any + Send {
     /// Adds the rows of a batch whose first is row `first_row` of the whole input. The rows of an
     /// encoder ascend. `reservation`, which several encoders may share, is grown by what this
@@ -182,7 +205,7 @@ pub struct Encoded {
 /// Bounds on the bytes that a build side takes beyond what its encoders hold.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Growth {
-    /// The bytes while [`Matcher::finish`](super::Matcher::finish) runs, and the part that may
+    /// The bytes while [`Encoding::finish`](super::Encoding::finish) runs, and the part that may
     /// stay.
     pub finish: usize,
     pub stays: usize,

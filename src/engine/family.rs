@@ -4,12 +4,12 @@ use std::fmt::{self, Debug};
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Schema};
-use datafusion::common::{Result, internal_err};
+use datafusion::common::{Result, internal_err, plan_err};
 use datafusion::logical_expr::ScalarUDF;
 use datafusion::physical_expr::PhysicalExprRef;
 
 use super::{AnyMatcher, Axis, PlaceReader};
-use crate::spec::{Function, Predicate, Side};
+use crate::spec::{Call, Function, Predicate, Side};
 
 /// A family of similarities: sets of tokens, vectors.
 ///
@@ -44,7 +44,7 @@ pub trait Family: Debug + Send + Sync {
     ) -> Result<Arc<dyn AnyMatcher>>;
 
     /// The expression that the matchers of the family take in place of an argument:
-    /// [`Matcher::source`](super::Matcher::source).
+    /// [`Encoding::source`](super::Encoding::source).
     fn source(&self, _argument: &PhysicalExprRef) -> Option<PhysicalExprRef> {
         None
     }
@@ -85,6 +85,25 @@ impl<'a> Argument<'a> {
     pub fn of_type(data_type: &'a DataType) -> Self {
         Self { data_type, expression: None, input: None }
     }
+}
+
+/// Fails with a plan error that names the type of an argument where a column of it does not hold the values
+/// that `call` compares: `values` are their name, and `cast` goes on behind "cast it".
+pub(crate) fn check_arguments(
+    call: &Call,
+    arguments: [Argument<'_>; 2],
+    holds: impl Fn(&DataType) -> bool,
+    [values, cast]: [&str; 2],
+) -> Result<()> {
+    for (side, Argument { data_type, .. }) in [Side::Left, Side::Right].into_iter().zip(arguments) {
+        if !holds(data_type) {
+            return plan_err!(
+                "{} joins {values}, but the {side} argument is {data_type}; cast it{cast}",
+                call.function
+            );
+        }
+    }
+    Ok(())
 }
 
 /// The families that a session knows.

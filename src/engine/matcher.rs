@@ -12,17 +12,16 @@ use super::{
 };
 use crate::spec::{Call, Side};
 
-/// A similarity predicate over arguments of known types. It reads values of their [`StoredForm`]s as
-/// well: what it makes of a row does not depend on which of the two types the row has.
+/// How the rows of a join become items: a similarity predicate over arguments of known types. It reads values
+/// of their [`StoredForm`]s as well: what it makes of a row does not depend on which of the two types the row
+/// has.
 ///
-/// The operator knows it as an [`AnyMatcher`](super::AnyMatcher), without its types.
-pub trait Matcher: Debug + Send + Sync + 'static {
+/// Where a row has one value, a [`RowMatcher`](super::RowMatcher) is enough.
+pub trait Encoding: Debug + Send + Sync + 'static {
     /// The distinct items of some rows.
     type Items: Collection;
     /// The rows of one task's part of the build side.
     type Encoder: BuildEncoder;
-    /// The join that the strategies are compared for.
-    type Join: Join;
 
     /// The line on which the rows of both sides lie.
     fn axis(&self) -> &dyn Axis;
@@ -60,8 +59,20 @@ pub trait Matcher: Debug + Send + Sync + 'static {
         context: &FinishContext<'_>,
     ) -> Result<Encoded>;
 
+    /// Bounds on the bytes that finishing these parts takes, and on the part that may stay.
+    fn finish_growth(&self, parts: &[(&Self::Encoder, &KeyDictionary)]) -> Growth;
+}
+
+/// A similarity predicate with its strategies.
+///
+/// The operator knows it as an [`AnyMatcher`](super::AnyMatcher), without its types.
+pub trait Matcher: Encoding {
+    /// The join that the strategies are compared for.
+    type Join: Join;
+
     /// Bounds on the bytes that finishing these parts, preparing a join with them by `strategy` and
-    /// probing it takes.
+    /// probing it takes: those of [`Encoding::finish_growth`] where strategies and cursors allocate nothing
+    /// that grows with the build side.
     ///
     /// # Errors
     ///
@@ -69,9 +80,11 @@ pub trait Matcher: Debug + Send + Sync + 'static {
     fn growth(
         &self,
         parts: &[(&Self::Encoder, &KeyDictionary)],
-        spec: &MatchSpec,
-        strategy: StrategyName,
-    ) -> Result<Growth>;
+        _spec: &MatchSpec,
+        _strategy: StrategyName,
+    ) -> Result<Growth> {
+        Ok(self.finish_growth(parts))
+    }
 
     /// About the bytes that a cursor reserves, besides its match buffer and the memory that grows
     /// with the build side.

@@ -1,7 +1,7 @@
 //! The boundary between the operator and the algorithms that find similar items.
 //!
 //! A [`Family`] (sets of tokens, vectors) makes *items* of rows: distinct values with the rows that
-//! hold them ([`RowGroups`]). Its [`Matcher`] encodes the rows of a join; its [`Strategy`]s find
+//! hold them ([`RowGroups`]). Its [`Matcher`] encodes the rows of a join (a [`RowMatcher`] those that have one value each); its [`Strategy`]s find
 //! matching items. The operator knows [`PreparedJoin`] and [`Cursor`] of them, and never an
 //! item's content; strategies never see a row. An [`Axis`] says which rows may match from afar: it
 //! serves the pieces of a join from disk and the tiles of a cluster. [`choose`] ranks strategies
@@ -17,9 +17,13 @@ mod distinct;
 mod family;
 mod kernel_times;
 mod keys;
+mod lookup;
 mod matcher;
 mod options;
+mod row_encoder;
+mod row_forms;
 mod row_groups;
+mod rows;
 mod stored;
 mod strategy;
 mod worker;
@@ -33,21 +37,28 @@ pub use any::AnyMatcher;
 pub(crate) use axis::PlaceReader;
 pub use axis::{ANYWHERE, Axis, RowPlace};
 pub use choose::{AnyChoice, Chosen};
-pub(crate) use collection::{BuildEncoder, Encoded, EncodedPart, Growth, ProbeEncoder, Scratch};
+pub(crate) use collection::{
+    BuildEncoder, Encoded, EncodedPart, Growth, ProbeEncoder, Scratch, collection,
+};
 pub use collection::{Collection, EncodeInput, FinishContext};
 pub(crate) use connections::Connections;
 pub(crate) use cursor::{Cursor, MatchOrder, MatchRun, RowPairCounts, UnitQueue};
 pub use cursor::{Match, MatchBuffer, ProbeUnit, Progress, Unit};
 pub(crate) use distinct::{Distinct, ItemRows, Place, places_by_row};
+pub(crate) use family::check_arguments;
 pub use family::{Argument, Families, Family};
 pub(crate) use kernel_times::KernelTimes;
 pub use keys::KeyDictionary;
 pub(crate) use keys::{KeyConverter, KeyId, KeyRows, Keys};
+pub(crate) use lookup::{Lookup, lookup_cursor};
 pub(crate) use matcher::ItemPair;
-pub use matcher::Matcher;
+pub use matcher::{Encoding, Matcher};
 pub(crate) use options::listed;
 pub use options::{DeviceChoice, GpuOptions, LayoutChoice, Ordinals, StrategyName};
+pub(crate) use row_encoder::{RowEncoder, RowMatcher};
+pub(crate) use row_forms::RowPlaces;
 pub(crate) use row_groups::{ItemId, RowGroups};
+pub(crate) use rows::{Gathering, InputRow, ReadRows, RowValues};
 pub(crate) use stored::{Domain, StoredForm, StoredRows, Unload};
 pub(crate) use strategy::{
     Cost, DevicePlace, Estimate, Join, Nanos, Probes, StartTimes, Terms, WorkStep,

@@ -349,8 +349,10 @@ pub trait Strategy<J: Join>: Debug + Send + Sync {
     /// The name in options and EXPLAIN.
     fn name(&self) -> &'static str;
 
-    /// Whether the strategy can be placed there.
-    fn runs_on(&self, placement: Placement) -> bool;
+    /// Whether the strategy can be placed there: without a kernel, on the CPU alone.
+    fn runs_on(&self, placement: Placement) -> bool {
+        placement == Placement::Cpu
+    }
 
     /// The cost of the join in the placements that are compared, and the parts that it chooses. Figures
     /// that other strategies need as well stay with the join.

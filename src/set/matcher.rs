@@ -9,9 +9,9 @@ use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::physical_expr::PhysicalExprRef;
 
 use crate::engine::{
-    self, Argument, Axis, Collection, DeviceRequest, Domain, EncodeInput, Encoded, FinishContext,
-    Growth, ItemPair, KeyDictionary, MatchSpec, Matcher, Pairing, PrepareContext, RowGroups,
-    Scratch, StoredForm, Strategy, StrategyName, WorkStep,
+    self, Argument, Axis, Collection, DeviceRequest, Domain, EncodeInput, Encoded, Encoding,
+    FinishContext, Growth, ItemPair, KeyDictionary, MatchSpec, Matcher, Pairing, PrepareContext,
+    RowGroups, Scratch, StoredForm, Strategy, StrategyName, WorkStep,
 };
 use crate::offload;
 use crate::set::axis::SizeAxis;
@@ -94,10 +94,9 @@ impl SetMatcher {
     }
 }
 
-impl Matcher for SetMatcher {
+impl Encoding for SetMatcher {
     type Items = SetCollection;
     type Encoder = BuildEncoder;
-    type Join = SetJoin;
 
     fn axis(&self) -> &dyn Axis {
         &self.axis
@@ -136,13 +135,21 @@ impl Matcher for SetMatcher {
         Ok(Encoded { items: Box::new(sets), encoder: Arc::new(encoder), keys })
     }
 
+    fn finish_growth(&self, parts: &[(&BuildEncoder, &KeyDictionary)]) -> Growth {
+        let (finish, stays) = finish_growth(parts);
+        Growth { finish, stays, ..Growth::default() }
+    }
+}
+
+impl Matcher for SetMatcher {
+    type Join = SetJoin;
+
     fn growth(
         &self,
         parts: &[(&BuildEncoder, &KeyDictionary)],
         spec: &MatchSpec,
         strategy: StrategyName,
     ) -> Result<Growth> {
-        let (finish, stays) = finish_growth(parts);
         let sets = parts.iter().map(|(encoder, _)| encoder.set_count()).sum();
         let tokens = parts.iter().map(|(encoder, _)| encoder.token_count()).sum();
         let longest = parts.iter().map(|(encoder, _)| encoder.longest_set()).max().unwrap_or(0);
@@ -154,7 +161,7 @@ impl Matcher for SetMatcher {
                 sets * size_of::<u32>() * 3 + longest * PositionalSource::TOKEN_BYTES + bounds
             }
         };
-        Ok(Growth { finish, stays, prepare, cursor })
+        Ok(Growth { prepare, cursor, ..self.finish_growth(parts) })
     }
 
     fn cursor_bytes(&self, spec: &MatchSpec) -> usize {

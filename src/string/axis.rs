@@ -2,13 +2,9 @@
 
 use std::ops::Range;
 
-use datafusion::common::Result;
-
-use super::collection::hash_of;
 use super::threshold::Threshold;
-use crate::engine::{ANYWHERE, Axis, EncodeInput, PlaceReader, RowPlace};
+use crate::engine::{ANYWHERE, Axis};
 use crate::spec::Side;
-use crate::values::Texts;
 
 /// The line of lengths; of one place alone where every two lengths meet.
 #[derive(Debug, Clone, Copy)]
@@ -55,34 +51,5 @@ impl Axis for LengthAxis {
             true => USUAL,
             false => u64::from(position.max(1)),
         }
-    }
-}
-
-/// Places of rows: by the length and the hash of their text.
-#[derive(Debug)]
-pub(super) struct Places {
-    axis: LengthAxis,
-}
-
-impl Places {
-    pub(super) fn new(axis: LengthAxis) -> Self {
-        Self { axis }
-    }
-}
-
-impl PlaceReader for Places {
-    fn read(&mut self, input: &EncodeInput<'_>, places: &mut Vec<RowPlace>) -> Result<()> {
-        places.clear();
-        let texts = Texts::try_new(input.values)?;
-        places.extend((0..texts.len()).map(|row| {
-            let key_hash = input.keys.map_or(Some(0), |keys| keys.key_hash(row));
-            let text = texts.value(row).filter(|_| input.may_match(row));
-            let Some((text, key_hash)) = text.zip(key_hash) else { return RowPlace::default() };
-            let hash = hash_of(0, text);
-            let hash = (hash >> 32) as u32 ^ hash as u32;
-            let position = self.axis.position(text.chars().count() as u32);
-            RowPlace { position, kind: 0, hash, key_hash }
-        }));
-        Ok(())
     }
 }

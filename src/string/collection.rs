@@ -9,7 +9,7 @@ use foldhash::fast::FixedState;
 
 use super::alphabet::Alphabet;
 use super::boxes::Elements;
-use crate::engine::{Collection, ItemId, KeyId, MatchSpec, Pairing, RowGroups};
+use crate::engine::{ItemId, KeyId, MatchSpec, Pairing, RowGroups, collection};
 
 /// A row that has been read.
 #[derive(Debug, Clone, Copy)]
@@ -24,6 +24,15 @@ pub(super) struct ReadRow {
     pub start: usize,
 }
 
+impl ReadRow {
+    /// The text of the row among all that were read with it.
+    #[inline]
+    pub(super) fn of(self, text: &str) -> &str {
+        // Rows begin and end between scalars.
+        text.get(self.start..self.start + self.bytes as usize).unwrap_or_default()
+    }
+}
+
 /// Rows that have been read, with their texts.
 #[derive(Debug, Clone, Default)]
 pub(super) struct ReadRows {
@@ -34,22 +43,7 @@ pub(super) struct ReadRows {
 impl ReadRows {
     /// The text of a row.
     pub(super) fn text(&self, row: &ReadRow) -> &str {
-        // Rows begin and end between scalars.
-        self.text.get(row.start..row.start + row.bytes as usize).unwrap_or_default()
-    }
-
-    /// Whether more rows and bytes need no more memory.
-    pub(super) fn has_room(&self, rows: usize, bytes: usize) -> bool {
-        rows <= self.rows.capacity() - self.rows.len()
-            && bytes <= self.text.capacity() - self.text.len()
-    }
-
-    pub(super) fn size_in_bytes(&self) -> usize {
-        Self::footprint(self.rows.capacity(), self.text.capacity())
-    }
-
-    pub(super) fn footprint(rows: usize, bytes: usize) -> usize {
-        rows * size_of::<ReadRow>() + bytes
+        row.of(&self.text)
     }
 }
 
@@ -171,22 +165,11 @@ impl Strings {
     }
 }
 
-impl Collection for Strings {
-    fn groups(&self) -> &RowGroups {
-        &self.groups
-    }
-
-    fn groups_mut(&mut self) -> &mut RowGroups {
-        &mut self.groups
-    }
-
-    fn size_in_bytes(&self) -> usize {
-        self.text.capacity()
-            + self.codes.capacity()
-            + (self.text_starts.capacity() + self.code_starts.capacity()) * size_of::<usize>()
-            + self.is_shared.capacity()
-            + self.runs.capacity() * size_of::<Run>()
-            + self.elements.as_ref().map_or(0, Elements::bytes)
-            + self.groups.size_in_bytes()
-    }
-}
+collection!(Strings, |this| {
+    this.text.capacity()
+        + this.codes.capacity()
+        + (this.text_starts.capacity() + this.code_starts.capacity()) * size_of::<usize>()
+        + this.is_shared.capacity()
+        + this.runs.capacity() * size_of::<Run>()
+        + this.elements.as_ref().map_or(0, Elements::bytes)
+});

@@ -6,11 +6,12 @@ use arrow::datatypes::DataType;
 use datafusion::common::{Result, plan_err};
 use datafusion::logical_expr::ScalarUDF;
 
-use super::axis::{LengthAxis, Places};
+use super::axis::LengthAxis;
+use super::encode::TextValues;
 use super::function::{FAMILY, StringFunction};
 use super::matcher::StringMatcher;
 use super::threshold::Threshold;
-use crate::engine::{AnyMatcher, Argument, Axis, Family, PlaceReader};
+use crate::engine::{AnyMatcher, Argument, Axis, Family, PlaceReader, RowPlaces, check_arguments};
 use crate::spec::{Function, Predicate, Side};
 
 /// Joins by the distance or the similarity of texts.
@@ -68,16 +69,8 @@ impl Family for StringFamily {
         predicate: Predicate,
         arguments: [Argument<'_>; 2],
     ) -> Result<Arc<dyn AnyMatcher>> {
-        for side in [Side::Left, Side::Right] {
-            let data_type = arguments[side as usize].data_type;
-            if !holds_text(data_type) {
-                return plan_err!(
-                    "{} joins text, but the {side} argument is {data_type}; cast it, for example with \
-                     CAST(x AS VARCHAR)",
-                    predicate.call.function
-                );
-            }
-        }
+        let names = ["text", ", for example with CAST(x AS VARCHAR)"];
+        check_arguments(&predicate.call, arguments, holds_text, names)?;
         Ok(Arc::new(StringMatcher::new(Threshold::of(&predicate)?)))
     }
 
@@ -92,7 +85,10 @@ impl Family for StringFamily {
         argument: &DataType,
     ) -> Result<Box<dyn PlaceReader>> {
         match holds_text(argument) {
-            true => Ok(Box::new(Places::new(LengthAxis::new(Threshold::of(&predicate)?)))),
+            true => {
+                let axis = LengthAxis::new(Threshold::of(&predicate)?);
+                Ok(Box::new(RowPlaces::new(TextValues::new(axis))))
+            }
             false => {
                 plan_err!("rows are placed by a text, but the {side} argument is {argument}")
             }

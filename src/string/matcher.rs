@@ -7,75 +7,61 @@ use datafusion::common::{Result, internal_err};
 use super::axis::LengthAxis;
 use super::collection::Strings;
 use super::cursor::CURSOR_BYTES;
-use super::encode::{StringEncoder, finish};
+use super::encode::TextValues;
 use super::finder::{boxes_bytes, scratch_bytes};
 use super::function::StringFunction;
 use super::join::StringJoin;
 use super::neighbours::{self, Neighbourhoods};
-use super::stored::StoredStrings;
 use super::strategies;
 use super::threshold::Threshold;
 use super::value::Values;
 use crate::engine::{
-    Axis, BuildEncoder, Encoded, FinishContext, Growth, ItemPair, KeyDictionary, MatchSpec,
-    Matcher, Pairing, PrepareContext, StoredForm, Strategy, StrategyName, WorkStep,
+    Axis, BuildEncoder, Encoding, Growth, ItemPair, KeyDictionary, MatchSpec, Matcher, Pairing,
+    PrepareContext, RowEncoder, RowMatcher, Strategy, StrategyName, WorkStep,
 };
-use crate::spec::{Call, Side};
+use crate::spec::Call;
 
 /// A function of texts with its threshold.
 #[derive(Debug)]
 pub(super) struct StringMatcher {
     threshold: Threshold,
-    axis: LengthAxis,
+    values: TextValues,
 }
 
 impl StringMatcher {
     pub(super) fn new(threshold: Threshold) -> Self {
-        Self { threshold, axis: LengthAxis::new(threshold) }
+        Self { threshold, values: TextValues::new(LengthAxis::new(threshold)) }
+    }
+}
+
+impl RowMatcher for StringMatcher {
+    type Values = TextValues;
+
+    fn values(&self) -> &TextValues {
+        &self.values
+    }
+
+    fn axis(&self) -> &dyn Axis {
+        &self.values.axis
     }
 }
 
 impl Matcher for StringMatcher {
-    type Items = Strings;
-    type Encoder = StringEncoder;
     type Join = StringJoin;
-
-    fn axis(&self) -> &dyn Axis {
-        &self.axis
-    }
-
-    fn stored(&self, _: Side) -> Arc<dyn StoredForm> {
-        Arc::new(StoredStrings { axis: self.axis })
-    }
-
-    fn encoder(&self, _: Side) -> StringEncoder {
-        StringEncoder::new(self.axis)
-    }
-
-    fn finish(
-        &self,
-        parts: Vec<(StringEncoder, KeyDictionary)>,
-        context: &FinishContext<'_>,
-    ) -> Result<Encoded> {
-        finish(parts, context)
-    }
 
     fn growth(
         &self,
-        parts: &[(&StringEncoder, &KeyDictionary)],
+        parts: &[(&RowEncoder<TextValues>, &KeyDictionary)],
         _: &MatchSpec,
         strategy: StrategyName,
     ) -> Result<Growth> {
-        let (mut rows, mut bytes, mut longest) = (0, 0, 0);
-        let (mut keys, mut key_count) = (0, 0);
-        for (encoder, of_part) in parts {
+        let (mut rows, mut bytes, mut longest, mut key_count) = (0, 0, 0, 0);
+        for (encoder, keys) in parts {
             rows += encoder.row_count();
-            bytes += encoder.byte_count();
+            bytes += encoder.element_count();
             longest = longest.max(encoder.longest());
-            keys += of_part.size_in_bytes();
-            key_count += of_part.len() as usize;
+            key_count += keys.len() as usize;
         }
-        let finish = Strings::footprint(rows, bytes) + 2 * keys;
         // `auto` takes an index of deletions only where memory has room for it.
         let prepare = match neighbours::edits(self.threshold) {
             Some(edits) if strategy == StrategyName::new(Neighbourhoods.name()) => {
@@ -83,7 +69,7 @@ impl Matcher for StringMatcher {
             }
             _ => boxes_bytes(rows, bytes, longest, key_count.max(1)),
         };
-        Ok(Growth { finish, stays: 0, prepare, cursor: scratch_bytes(longest) })
+        Ok(Growth { prepare, cursor: scratch_bytes(longest), ..self.finish_growth(parts) })
     }
 
     fn cursor_bytes(&self, _: &MatchSpec) -> usize {

@@ -5,8 +5,7 @@
 //! rules/          their definitions    value.rs        of two texts
 //! encode.rs       rows to items        collection.rs   the distinct texts of some rows
 //! gather.rs       how they are found   alphabet.rs     scalars as codes of six bits
-//! stored.rs       rows on disk         axis.rs         their places, by length
-//! boxes/          an index of similar texts
+//! axis.rs         places, by length    boxes/          an index of similar texts
 //! lanes/          the edit distances of 64 texts at a time
 //! deletions/      an index of what is left after deletions: neighbours.rs joins by it
 //! finder.rs       the build items for a probe item
@@ -36,7 +35,6 @@ mod lanes;
 mod matcher;
 mod neighbours;
 mod rules;
-mod stored;
 mod strategies;
 mod threshold;
 mod value;

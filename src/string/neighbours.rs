@@ -8,15 +8,14 @@ use datafusion::common::{Result, internal_err, resources_err};
 use datafusion::execution::memory_pool::MemoryReservation;
 
 use super::collection::Strings;
-use super::deletions::{Deletions, Found, Lens, MAX_K, Probes, Searcher, Symbols, residuals};
+use super::deletions::{Deletions, Lens, MAX_K, Probes, Searcher, Symbols, residuals};
 use super::function::StringFunction;
 use super::gather::not_cancelled;
 use super::join::StringJoin;
 use super::threshold::Threshold;
 use crate::engine::{
-    self, Collection, Cost, Cursor, Estimate, Funnel, ItemId, Match, MatchBuffer, MatchNeed,
-    MatchSpec, NoDevices, Pairing, Placement, PrepareContext, PreparedJoin, RowPairCounts,
-    Strategy, Terms, UnitCursor, Work, Worker,
+    Cost, Cursor, Estimate, ItemId, Lookup, Match, MatchSpec, NoDevices, Pairing, Placement,
+    PrepareContext, PreparedJoin, Strategy, Terms, Unit, lookup_cursor,
 };
 
 /// Looks up what is left of a text after up to two deletions in an index of what is left of the build texts.
@@ -51,10 +50,6 @@ fn residual_count(strings: &Strings, edits: u32) -> u64 {
 impl Strategy<StringJoin> for Neighbourhoods {
     fn name(&self) -> &'static str {
         "deletions"
-    }
-
-    fn runs_on(&self, placement: Placement) -> bool {
-        placement == Placement::Cpu
     }
 
     fn estimate(&self, join: &mut StringJoin, terms: &Terms<'_>) -> Result<Estimate> {
@@ -146,25 +141,15 @@ impl PreparedJoin for Prepared {
         let reservation = reservation.new_empty();
         let own_bytes = size_of::<u32>() * self.build.len() as usize + (1 << 17);
         reservation.try_grow(own_bytes)?;
-        Ok(Box::new(UnitCursor::new(NeighbourWorker {
+        let lookup = NeighbourLookup {
             join: self.clone(),
             unit: None,
             searcher: Searcher::new(),
-            found: vec![],
-            given: 0,
-            retired: None,
-            funnel: Funnel::default(),
             reservation,
             own_bytes,
-        })))
+        };
+        Ok(lookup_cursor(lookup, &self.build, &self.spec))
     }
-}
-
-/// The unit that is being probed.
-struct Unit {
-    items: Arc<Strings>,
-    symbols: ProbeSymbols,
-    rest: Range<ItemId>,
 }
 
 /// The texts of a unit as symbols of the index's kind.
@@ -192,28 +177,24 @@ impl ProbeSymbols {
 }
 
 /// Looks some probe texts up at a time.
-struct NeighbourWorker {
+struct NeighbourLookup {
     join: Prepared,
-    unit: Option<Unit>,
+    /// The texts of the unit, and their symbols.
+    unit: Option<(Arc<Strings>, ProbeSymbols)>,
     searcher: Searcher,
-    found: Vec<Found>,
-    given: usize,
-    /// A probe item that needs no further match.
-    retired: Option<ItemId>,
-    funnel: Funnel,
     /// Holds the memory of the searcher, `own_bytes`, and of the symbols of a unit.
     reservation: MemoryReservation,
     own_bytes: usize,
 }
 
-impl NeighbourWorker {
-    /// The next probe items to look up, with about so many residuals that it takes some tenths of a
-    /// millisecond; none are left out but texts too long for any match, whose residuals have no end. `None`
-    /// at the end of the unit.
-    fn next_probes(&mut self) -> Option<Range<ItemId>> {
+impl NeighbourLookup {
+    /// Takes the next probe items of a unit to look up, with about so many residuals that it takes some tenths
+    /// of a millisecond; none are left out but texts too long for any match, whose residuals have no end.
+    /// `None` at the end of the unit.
+    fn next_probes(&self, unit: &mut Unit<Strings>) -> Option<Range<ItemId>> {
         const RESIDUALS: u64 = 1 << 12;
         let Prepared { edits, longest, .. } = self.join;
-        let Unit { items, rest, .. } = self.unit.as_mut()?;
+        let Unit { items, range: rest, .. } = unit;
         let first = rest.start;
         let mut left = RESIDUALS;
         while rest.start < rest.end {
@@ -238,14 +219,28 @@ impl NeighbourWorker {
         }
         (rest.start > first).then_some(first..rest.start)
     }
+}
 
-    /// Looks the next probe items up; whether there were any.
-    fn search(&mut self) -> Result<bool> {
-        let Some(range) = self.next_probes() else { return Ok(false) };
-        let Some(unit) = &self.unit else { return Ok(false) };
+impl Lookup for NeighbourLookup {
+    type Items = Strings;
+
+    fn begin(&mut self, unit: &Unit<Strings>) -> Result<()> {
+        // Units of one collection follow each other.
+        if self.unit.as_ref().is_none_or(|(items, _)| !Arc::ptr_eq(items, &unit.items)) {
+            self.unit = None;
+            let bytes = size_of::<u32>() * unit.items.codes.len();
+            self.reservation.try_resize(self.own_bytes + bytes)?;
+            let symbols = ProbeSymbols::of(&unit.items, &self.join);
+            self.unit = Some((Arc::clone(&unit.items), symbols));
+        }
+        Ok(())
+    }
+
+    fn look_up(&mut self, unit: &mut Unit<Strings>, found: &mut Vec<Match>) -> Result<Option<u64>> {
+        let Some(range) = self.next_probes(unit) else { return Ok(None) };
+        let Some((items, symbols)) = &self.unit else { return Ok(None) };
         let Prepared { build, index, wide, edits, spec, .. } = &self.join;
         let is_unordered = spec.pairing() == Pairing::Unordered;
-        let items = &unit.items;
         let seed = |item: ItemId| items.run_of(item).map_or(0, |run| u64::from(run.key));
         // The items of its key, for the hashes of keys may be equal; with itself and the items before it,
         // which are no longer, where each pair is met once.
@@ -257,9 +252,8 @@ impl NeighbourWorker {
         let lens = if is_unordered { Lens::UpToOwn } else { Lens::All };
         let k = *edits;
         let never = &mut || false;
-        let found = &mut self.found;
         let searcher = &mut self.searcher;
-        let verified = match &unit.symbols {
+        let verified = match symbols {
             ProbeSymbols::Ascii => {
                 let probes = Probes { strings: ascii(items), range, seed, items: wanted, lens, k };
                 index.probe(searcher, ascii(build), &probes, found, never)
@@ -277,80 +271,6 @@ impl NeighbourWorker {
                 index.probe(searcher, of_build, &probes, found, never)
             }
         };
-        let verified = verified.unwrap_or(0) as u64;
-        self.funnel.prefix_pairs += verified;
-        self.funnel.candidates += verified;
-        self.funnel.verified += verified;
-        Ok(true)
-    }
-
-    /// Gives the matches that were found; whether the buffer had room for all.
-    fn give(&mut self, matches: &mut MatchBuffer) -> bool {
-        let Some(unit) = &self.unit else { return true };
-        let Prepared { build, spec, .. } = &self.join;
-        let mut counts = RowPairCounts::default();
-        while let Some(&Found { probe, item, distance }) = self.found.get(self.given) {
-            if matches.is_full() {
-                matches.count(counts);
-                return false;
-            }
-            self.given += 1;
-            if self.retired == Some(probe) {
-                continue;
-            }
-            self.funnel.matches += 1;
-            if spec.need == MatchNeed::Count {
-                let groups = [unit.items.groups(), build.groups()];
-                counts += RowPairCounts::of(spec.pairing(), groups, [probe, item]);
-                continue;
-            }
-            matches.push(Match { probe, build: item, detail: distance });
-            if spec.need == MatchNeed::Exists {
-                self.retired = Some(probe);
-            }
-        }
-        matches.count(counts);
-        self.found.clear();
-        self.given = 0;
-        true
-    }
-}
-
-impl Worker for NeighbourWorker {
-    type Items = Strings;
-
-    fn begin(&mut self, unit: engine::Unit<Strings>) -> Result<()> {
-        let engine::Unit { items, range: rest, .. } = unit;
-        let last = self.unit.take();
-        let symbols = match last {
-            // Units of one collection follow each other.
-            Some(last) if Arc::ptr_eq(&last.items, &items) => last.symbols,
-            _ => {
-                let bytes = size_of::<u32>() * items.codes.len();
-                self.reservation.try_resize(self.own_bytes + bytes)?;
-                ProbeSymbols::of(&items, &self.join)
-            }
-        };
-        self.unit = Some(Unit { items, symbols, rest });
-        self.retired = None;
-        Ok(())
-    }
-
-    fn work(&mut self, matches: &mut MatchBuffer) -> Result<Work> {
-        if !self.give(matches) {
-            return Ok(Work::Full);
-        }
-        match self.search()? {
-            true => Ok(Work::More),
-            false => Ok(Work::Done),
-        }
-    }
-
-    fn retire(&mut self, probe: ItemId) {
-        self.retired = Some(probe);
-    }
-
-    fn funnel(&self) -> Funnel {
-        self.funnel
+        Ok(Some(verified.unwrap_or(0) as u64))
     }
 }

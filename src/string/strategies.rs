@@ -44,10 +44,6 @@ impl Strategy<StringJoin> for Lanes {
         self.name
     }
 
-    fn runs_on(&self, placement: Placement) -> bool {
-        placement == Placement::Cpu
-    }
-
     fn estimate(&self, join: &mut StringJoin, terms: &Terms<'_>) -> Result<Estimate> {
         let cpu = match terms.has(Placement::Cpu) {
             true => Some(Cost::cpu(join.sampled_cost(self.uses_boxes, terms.context)?)),

@@ -13,18 +13,14 @@
 //! These bounds hold for vectors of one length, of usual numbers. A vector with a number that is NaN,
 //! infinite or so great that squares overflow lies [`ANYWHERE`]: the value of a pair may be NaN, and NaN
 //! of negative sign lies within every bound. So does a vector of another length than most, for
-//! DataFusion's functions fail for it, wherever it lies: the length is the [kind](RowPlace::kind) of a
+//! DataFusion's functions fail for it, wherever it lies: the length is the [kind](crate::engine::RowPlace::kind) of a
 //! row.
 
 use std::ops::Range;
 
-use datafusion::common::Result;
-
 use super::bounds::square_of;
-use super::collection::{Content, hash_of};
 use super::metric::{Metric, Threshold};
-use super::numbers::{Numbers, Row};
-use crate::engine::{ANYWHERE, Axis, EncodeInput, PlaceReader, RowPlace};
+use crate::engine::{ANYWHERE, Axis};
 use crate::spec::Side;
 
 /// Units that have positions of their own; the norms beyond have one for each part of an octave.
@@ -150,54 +146,5 @@ impl Axis for NormAxis {
 
     fn weight(&self, _: u32) -> u64 {
         self.dimensions
-    }
-}
-
-/// Places of rows: by the norm, the length and the hash of their vector.
-#[derive(Debug)]
-pub(super) struct Places {
-    metric: Metric,
-    axis: NormAxis,
-    buffer: Vec<f64>,
-}
-
-impl Places {
-    pub(super) fn new(metric: Metric, axis: NormAxis) -> Self {
-        Self { metric, axis, buffer: vec![] }
-    }
-}
-
-impl PlaceReader for Places {
-    fn read(&mut self, input: &EncodeInput<'_>, places: &mut Vec<RowPlace>) -> Result<()> {
-        places.clear();
-        let numbers = Numbers::try_new(input.values)?;
-        for row in 0..numbers.len() {
-            let key_hash = match input.keys {
-                Some(keys) => keys.key_hash(row),
-                None => Some(0),
-            };
-            self.buffer.clear();
-            let (content, len) = match numbers.row(row) {
-                Row::WithNull(len) if self.metric.measures_nulls() => (Content::WithNull, len),
-                Row::Null | Row::WithNull(_) => (Content::None, 0),
-                Row::Vector(range) => {
-                    let len = range.len();
-                    numbers.append(range, &mut self.buffer);
-                    (Content::Vector, len)
-                }
-            };
-            let found = key_hash.filter(|_| input.may_match(row) && content != Content::None);
-            places.push(match found {
-                Some(key_hash) => {
-                    let hash = hash_of(0, content, &self.buffer);
-                    let hash = (hash >> 32) as u32 ^ hash as u32;
-                    let position = self.axis.position(&self.buffer);
-                    let kind = u32::try_from(len).unwrap_or(u32::MAX);
-                    RowPlace { position, kind, hash, key_hash }
-                }
-                None => RowPlace::default(),
-            });
-        }
-        Ok(())
     }
 }

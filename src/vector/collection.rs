@@ -9,7 +9,7 @@ use foldhash::fast::FixedState;
 
 use super::boxes::Boxes;
 use super::copies::VectorCopies;
-use crate::engine::{Collection, ItemId, KeyId, MatchSpec, Pairing, RowGroups};
+use crate::engine::{ItemId, KeyId, MatchSpec, Pairing, RowGroups, collection};
 
 /// The value that a row is joined by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,6 +34,17 @@ pub(super) struct ReadRow {
     pub start: usize,
 }
 
+impl ReadRow {
+    /// The numbers of the row among all that were read with it; none where it is no vector.
+    #[inline]
+    pub(super) fn of(self, numbers: &[f64]) -> &[f64] {
+        match self.content {
+            Content::Vector => &numbers[self.start..self.start + self.len as usize],
+            _ => &[],
+        }
+    }
+}
+
 /// Rows that have been read, with their numbers.
 #[derive(Debug, Clone, Default)]
 pub(super) struct ReadRows {
@@ -42,30 +53,8 @@ pub(super) struct ReadRows {
 }
 
 impl ReadRows {
-    /// Nothing yet, with room for some rows and numbers.
-    pub(super) fn with_room(rows: usize, numbers: usize) -> Self {
-        Self { rows: Vec::with_capacity(rows), numbers: Vec::with_capacity(numbers) }
-    }
-
-    /// Whether more rows and numbers need no more memory.
-    pub(super) fn has_room(&self, rows: usize, numbers: usize) -> bool {
-        rows <= self.rows.capacity() - self.rows.len()
-            && numbers <= self.numbers.capacity() - self.numbers.len()
-    }
-
     pub(crate) fn vector(&self, row: &ReadRow) -> &[f64] {
-        match row.content {
-            Content::Vector => &self.numbers[row.start..row.start + row.len as usize],
-            _ => &[],
-        }
-    }
-
-    pub(super) fn size_in_bytes(&self) -> usize {
-        Self::footprint(self.rows.capacity(), self.numbers.capacity())
-    }
-
-    pub(super) fn footprint(rows: usize, numbers: usize) -> usize {
-        rows * size_of::<ReadRow>() + numbers * size_of::<f64>()
+        row.of(&self.numbers)
     }
 }
 
@@ -196,26 +185,15 @@ impl Vectors {
     }
 }
 
-impl Collection for Vectors {
-    fn groups(&self) -> &RowGroups {
-        &self.groups
-    }
-
-    fn groups_mut(&mut self) -> &mut RowGroups {
-        &mut self.groups
-    }
-
-    fn size_in_bytes(&self) -> usize {
-        self.contents.capacity() * size_of::<Content>()
-            + self.lens.capacity() * size_of::<u32>()
-            + self.places.capacity() * size_of::<NumbersPlace>()
-            + self.parts.iter().map(|part| part.capacity() * size_of::<f64>()).sum::<usize>()
-            + self.parts.capacity() * size_of::<Vec<f64>>()
-            + self.runs.capacity() * size_of::<Run>()
-            + self.groups.size_in_bytes()
-            + self.boxes.as_ref().map_or(0, Boxes::size_in_bytes)
-    }
-}
+collection!(Vectors, |this| {
+    this.contents.capacity() * size_of::<Content>()
+        + this.lens.capacity() * size_of::<u32>()
+        + this.places.capacity() * size_of::<NumbersPlace>()
+        + this.parts.iter().map(|part| part.capacity() * size_of::<f64>()).sum::<usize>()
+        + this.parts.capacity() * size_of::<Vec<f64>>()
+        + this.runs.capacity() * size_of::<Run>()
+        + this.boxes.as_ref().map_or(0, Boxes::size_in_bytes)
+});
 
 /// Fails unless all vectors have `len` dimensions, as DataFusion's function does for a pair.
 pub(super) fn check_lens(function: &str, len: u32, others: [u32; 2]) -> Result<()> {

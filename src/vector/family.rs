@@ -8,12 +8,15 @@ use datafusion::logical_expr::ScalarUDF;
 use datafusion::physical_expr::PhysicalExprRef;
 use datafusion::physical_expr::expressions::CastExpr;
 
-use super::axis::{NormAxis, Places};
+use super::axis::NormAxis;
+use super::encode::VectorValues;
 use super::join::VectorJoin;
 use super::matcher::VectorMatcher;
 use super::metric::{FAMILY, Metric, Threshold};
 use super::numbers::holds_vectors;
-use crate::engine::{AnyMatcher, Argument, Axis, Family, PlaceReader, Strategy};
+use crate::engine::{
+    AnyMatcher, Argument, Axis, Family, PlaceReader, RowPlaces, Strategy, check_arguments,
+};
 use crate::spec::{Function, Predicate, Side};
 use crate::values::list_element_type;
 
@@ -64,27 +67,20 @@ impl Family for VectorFamily {
         predicate: Predicate,
         arguments: [Argument<'_>; 2],
     ) -> Result<Arc<dyn AnyMatcher>> {
-        let function = predicate.call.function;
-        for side in [Side::Left, Side::Right] {
-            let data_type = arguments[side as usize].data_type;
-            if !holds_vectors(data_type) {
-                return plan_err!(
-                    "{function} joins lists of numbers, but the {side} argument is {data_type}; \
-                     cast it, for example with arrow_cast(v, 'List(Float64)')"
-                );
-            }
-        }
+        let names = ["lists of numbers", ", for example with arrow_cast(v, 'List(Float64)')"];
+        check_arguments(&predicate.call, arguments, holds_vectors, names)?;
         let (threshold, first) = (Threshold::of(&predicate)?, predicate.call.first);
         let sources: Vec<_> = arguments.iter().filter_map(source).collect();
         let dimensions = sources.iter().find_map(|(_, child)| child.dimensions);
         let axis = NormAxis::new(threshold, dimensions.unwrap_or(USUAL_DIMENSIONS));
+        let values = VectorValues::new(threshold, axis);
         let sources = sources.into_iter().map(|(argument, child)| (argument, child.expression));
         let comparisons = match threshold.metric {
             Metric::Euclidean => self.comparisons,
             Metric::Cosine | Metric::InnerProduct => &[],
         };
         let sources = sources.collect();
-        Ok(Arc::new(VectorMatcher { threshold, first, axis, sources, comparisons }))
+        Ok(Arc::new(VectorMatcher { threshold, first, values, sources, comparisons }))
     }
 
     fn axis(&self, predicate: Predicate) -> Result<Arc<dyn Axis>> {
@@ -100,7 +96,7 @@ impl Family for VectorFamily {
         let threshold = Threshold::of(&predicate)?;
         let axis = NormAxis::new(threshold, USUAL_DIMENSIONS);
         match holds_vectors(argument) {
-            true => Ok(Box::new(Places::new(threshold.metric, axis))),
+            true => Ok(Box::new(RowPlaces::new(VectorValues::new(threshold, axis)))),
             false => plan_err!(
                 "rows are placed by a list of numbers, but the {side} argument is {argument}"
             ),

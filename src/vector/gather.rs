@@ -50,13 +50,9 @@ impl Vectors {
     }
 
     /// The collection of rows that were read in several parts, whose numbers differ, by one thread.
-    ///
-    /// # Errors
-    ///
-    /// When the work is cancelled.
+    #[cfg(test)]
     pub(super) fn of(parts: Vec<ReadRows>, cancel: &CancelFlag) -> Result<Self> {
-        let how = Gathering { order: None, threads: 1, cancel, reserve: &|_| false };
-        Self::gather(parts, how)
+        Self::gather(parts, Gathering { order: None, threads: 1, cancel, reserve: &|_| false })
     }
 
     /// The collection of rows that were read in several parts, whose numbers differ.

@@ -5,21 +5,19 @@ use std::sync::Arc;
 use datafusion::common::{Result, internal_err};
 use datafusion::physical_expr::PhysicalExprRef;
 
-use super::axis::NormAxis;
 use super::collection::Vectors;
 use super::cost::pair_cost;
 use super::device::VectorDevices;
-use super::encode::{VectorEncoder, finish};
+use super::encode::VectorValues;
 use super::index::{self, VectorIndex};
 use super::join::VectorJoin;
 use super::metric::{ArgumentOrder, Joining, Metric, Threshold};
 use super::nan::VectorPair;
 use super::nested_loop;
-use super::stored::StoredVectors;
 use super::strategies::{NestedLoop, OF_PRODUCTS, STRATEGIES};
 use crate::engine::{
-    Axis, BuildEncoder, DeviceRequest, Encoded, FinishContext, Growth, ItemPair, KeyDictionary,
-    MatchSpec, Matcher, Pairing, PrepareContext, StoredForm, Strategy, StrategyName, WorkStep,
+    Axis, BuildEncoder, DeviceRequest, Encoding, Growth, ItemPair, KeyDictionary, MatchSpec,
+    Matcher, Pairing, PrepareContext, RowEncoder, RowMatcher, Strategy, StrategyName, WorkStep,
 };
 use crate::offload;
 use crate::spec::{Call, Side};
@@ -30,64 +28,52 @@ pub(super) struct VectorMatcher {
     pub threshold: Threshold,
     /// The side that gives the first argument.
     pub first: Side,
-    pub axis: NormAxis,
+    pub values: VectorValues,
     /// Arguments that are casts, and what they are casts of.
     pub sources: Vec<(PhysicalExprRef, PhysicalExprRef)>,
     /// Further strategies, for joins that name them.
     pub comparisons: &'static [&'static dyn Strategy<VectorJoin>],
 }
 
-impl Matcher for VectorMatcher {
-    type Items = Vectors;
-    type Encoder = VectorEncoder;
-    type Join = VectorJoin;
+impl RowMatcher for VectorMatcher {
+    type Values = VectorValues;
+
+    fn values(&self) -> &VectorValues {
+        &self.values
+    }
 
     fn axis(&self) -> &dyn Axis {
-        &self.axis
+        &self.values.axis
     }
 
     fn source(&self, argument: &PhysicalExprRef) -> Option<PhysicalExprRef> {
         let mut sources = self.sources.iter();
         sources.find(|(of, _)| Arc::ptr_eq(of, argument)).map(|(_, child)| Arc::clone(child))
     }
+}
 
-    fn stored(&self, _: Side) -> Arc<dyn StoredForm> {
-        Arc::new(StoredVectors { metric: self.threshold.metric, axis: self.axis })
-    }
-
-    fn encoder(&self, _: Side) -> VectorEncoder {
-        VectorEncoder::new(self.threshold.metric, self.axis)
-    }
-
-    fn finish(
-        &self,
-        parts: Vec<(VectorEncoder, KeyDictionary)>,
-        context: &FinishContext<'_>,
-    ) -> Result<Encoded> {
-        finish(parts, self.threshold, context)
-    }
+impl Matcher for VectorMatcher {
+    type Join = VectorJoin;
 
     fn growth(
         &self,
-        parts: &[(&VectorEncoder, &KeyDictionary)],
+        parts: &[(&RowEncoder<VectorValues>, &KeyDictionary)],
         _: &MatchSpec,
         _: StrategyName,
     ) -> Result<Growth> {
-        let (mut rows, mut numbers, mut keys, mut widest) = (0, 0, 0, 0);
-        for (encoder, of_part) in parts {
+        let (mut rows, mut numbers, mut widest) = (0, 0, 0);
+        for (encoder, _) in parts {
             rows += encoder.row_count();
-            numbers += encoder.number_count();
-            widest = widest.max(encoder.widest());
-            keys += of_part.size_in_bytes();
+            numbers += encoder.element_count();
+            widest = widest.max(encoder.longest());
         }
-        let finish = Vectors::footprint(rows) + 2 * keys;
         let panels = nested_loop::prepared_bytes(rows, numbers);
         let prepare = match self.threshold.metric {
             Metric::InnerProduct => panels,
             Metric::Euclidean | Metric::Cosine => panels.max(VectorIndex::bytes(rows, numbers)),
         };
         let cursor = nested_loop::least_block_bytes(widest);
-        Ok(Growth { finish, stays: 0, prepare, cursor })
+        Ok(Growth { prepare, cursor, ..self.finish_growth(parts) })
     }
 
     fn cursor_bytes(&self, _: &MatchSpec) -> usize {

@@ -19,7 +19,7 @@ mod residual;
 mod tests;
 
 pub(crate) use index::Deletions;
-pub(crate) use probe::{Found, Lens, Probes, Searcher};
+pub(crate) use probe::{Lens, Probes, Searcher};
 pub(crate) use residual::residuals;
 
 /// Strings one behind another: string `i` is `symbols[starts[i]..starts[i + 1]]`.

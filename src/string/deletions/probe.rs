@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use super::residual::Hasher;
 use super::{Deletions, Symbols};
+use crate::engine::Match;
 use crate::simd::prefetch;
 use crate::string::rules::{Cancelled, Scratch, Symbol, levenshtein_each};
 
@@ -21,14 +22,6 @@ pub(crate) enum Lens {
     /// Lengths up to the probe's own, and no promise for longer ones: as a self-join over items in
     /// the order of their lengths has it, with fewer residuals to look up.
     UpToOwn,
-}
-
-/// A string of an index within the bound of a probe.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Found {
-    pub probe: u32,
-    pub item: u32,
-    pub distance: u32,
 }
 
 /// Probes against an index: which strings, and what they look for.
@@ -100,7 +93,7 @@ impl Deletions {
         searcher: &mut Searcher,
         strings: Symbols<'_, T>,
         probes: &Probes<'_, T, impl Fn(u32) -> u64, impl Fn(u32) -> Range<u32>>,
-        out: &mut Vec<Found>,
+        out: &mut Vec<Match>,
         stop: &mut impl FnMut() -> bool,
     ) -> Result<usize, Cancelled> {
         let k = probes.k.min(self.k);
@@ -139,7 +132,7 @@ impl Deletions {
         searcher: &mut Searcher,
         strings: Symbols<'_, T>,
         probes: &Probes<'_, T, impl Fn(u32) -> u64, impl Fn(u32) -> Range<u32>>,
-        out: &mut Vec<Found>,
+        out: &mut Vec<Match>,
         stop: &mut impl FnMut() -> bool,
     ) -> Result<(), Cancelled> {
         let k = probes.k.min(self.k);
@@ -147,8 +140,8 @@ impl Deletions {
             let probe = of_probe[0].0;
             let texts = of_probe.iter().map(|&(_, i)| (i, strings.string(i as usize)));
             let string = probes.strings.string(probe as usize);
-            levenshtein_each(&mut searcher.exact, string, texts, k, stop, |item, distance| {
-                out.push(Found { probe, item, distance });
+            levenshtein_each(&mut searcher.exact, string, texts, k, stop, |build, detail| {
+                out.push(Match { probe, build, detail });
             })?;
         }
         Ok(())

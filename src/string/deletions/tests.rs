@@ -1,6 +1,7 @@
 //! The index against all pairs by the textbook.
 
-use super::{Deletions, Found, Lens, Probes, Searcher, Symbols, residuals};
+use super::{Deletions, Lens, Probes, Searcher, Symbols, residuals};
+use crate::engine::Match;
 use crate::string::rules::tests::{ALPHABETS, Random, textbook};
 
 /// Strings one behind another, in the order of their lengths.
@@ -64,7 +65,7 @@ fn probes_find_all_strings_within_the_bound_and_no_other() {
                 let x = of.string(probe as usize);
                 let distance = textbook::levenshtein(x, strings.string(item as usize));
                 if distance <= k {
-                    expected.push(Found { probe, item, distance });
+                    expected.push(Match { probe, build: item, detail: distance });
                 }
             }
         }
@@ -96,7 +97,7 @@ fn a_self_join_by_ranges_finds_each_pair_once() {
                 let (x, y) = (strings.string(a as usize), strings.string(b as usize));
                 let distance = textbook::levenshtein(x, y);
                 if distance <= k {
-                    expected.push(Found { probe: a, item: b, distance });
+                    expected.push(Match { probe: a, build: b, detail: distance });
                 }
             }
         }
@@ -116,7 +117,7 @@ fn strings_of_other_seeds_are_not_met() {
     let search = &mut Searcher::new();
     let candidates = index.probe(search, strings, &probes, &mut out, &mut || false).unwrap();
     assert_eq!(candidates, 5);
-    assert!(out.iter().all(|found| found.item % 2 == 1 && found.distance == 0));
+    assert!(out.iter().all(|found| found.build % 2 == 1 && found.detail == 0));
 }
 
 #[test]

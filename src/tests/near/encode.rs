@@ -1,230 +1,86 @@
-//! Step 5: from rows to items.
+//! Steps 3 and 5: rows on disk, and rows as items.
 
-use std::mem::size_of;
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow::array::{Array, BinaryArray, Int32Array};
+use arrow::array::{Array, ArrayRef, Int32Array};
 use datafusion::common::Result;
-use datafusion::execution::memory_pool::MemoryReservation;
+use datafusion::common::cast::as_int32_array;
 
-use super::{integers, position};
+use super::Near;
 use crate::engine::{
-    BuildEncoder, Collection, EncodeInput, Encoded, FinishContext, ItemId, KeyDictionary, KeyId,
-    ProbeEncoder, RowGroups, Scratch, StoredRows, Unload,
+    Gathering, InputRow, ItemId, KeyId, ReadRows, RowGroups, RowValues, collection,
 };
 
 /// The distinct integers of each blocking key, ascending by (key, integer).
-#[derive(Debug, Default)]
-pub(super) struct Values {
-    keys: Vec<KeyId>,
-    values: Vec<i32>,
+#[derive(Debug)]
+pub(crate) struct Values {
+    pub items: Vec<(KeyId, i64)>,
     groups: RowGroups,
 }
 
 impl Values {
-    /// `rows`: the number of each row, and what it is joined by; `None` where it matches nothing.
-    fn of(mut rows: Vec<(u32, Option<(KeyId, i32)>)>) -> Self {
-        rows.sort_unstable_by_key(|&(row, item)| (item.is_none(), item, row));
-        let with_item = rows.partition_point(|(_, item)| item.is_some());
-        let (mut keys, mut values, mut offsets) = (vec![], vec![], vec![]);
-        let mut last = None;
-        for (slot, (_, item)) in rows[..with_item].iter().enumerate() {
-            if let Some((key, value)) = item.filter(|_| *item != last) {
-                keys.push(key);
-                values.push(value);
-                offsets.push(slot as u32);
-                last = *item;
-            }
+    /// The items of a key with integers within the reach of another one.
+    pub(super) fn partners(&self, (key, value): (KeyId, i64), reach: i64) -> Range<ItemId> {
+        let first = |least| self.items.partition_point(|item| *item < (key, least)) as ItemId;
+        first(value - reach)..first(value + reach + 1)
+    }
+}
+
+collection!(Values, |this| this.items.capacity() * size_of::<(KeyId, i64)>());
+
+impl RowValues for Near {
+    type Column = Int32Array;
+    type Value<'a> = i32;
+    /// The key and the integer, where the row matches something, and the number.
+    type Row = (Option<(KeyId, i32)>, u32);
+    type Content = ();
+    type Items = Values;
+
+    fn column(values: &dyn Array) -> Result<Int32Array> {
+        Ok(as_int32_array(values)?.clone())
+    }
+
+    fn read(&self, column: &Int32Array, row: InputRow, _: &mut ()) -> Result<Self::Row> {
+        let value = column.is_valid(row.index).then(|| column.value(row.index));
+        Ok((row.key.zip(value), row.number))
+    }
+
+    fn key((item, _): &mut Self::Row) -> Option<&mut KeyId> {
+        item.as_mut().map(|(key, _)| key)
+    }
+
+    fn item((item, _): &Self::Row, _: &()) -> Option<(KeyId, i32)> {
+        *item
+    }
+
+    fn position(&self, value: i32) -> u32 {
+        value.abs_diff(i32::MIN) / 2 + 1
+    }
+
+    fn hash(value: i32) -> u64 {
+        u64::from(value as u32).wrapping_mul(0x9E37_79B9_7F4A_7C15)
+    }
+
+    fn stored<'a>(values: impl Iterator<Item = Option<Self::Value<'a>>>) -> ArrayRef {
+        Arc::new(values.collect::<Int32Array>())
+    }
+
+    fn footprint(rows: usize, _: usize) -> usize {
+        rows * (size_of::<Self::Row>() + size_of::<(KeyId, i64)>() + 3 * size_of::<u32>()) + 64
+    }
+
+    fn gather(&self, read: Vec<ReadRows<Self>>, _: Gathering<'_>) -> Result<Values> {
+        let mut rows: Vec<Self::Row> = read.into_iter().flat_map(|part| part.rows).collect();
+        rows.sort_unstable();
+        // Rows without an item come first.
+        let (others, rows) = rows.split_at(rows.partition_point(|(item, _)| item.is_none()));
+        let (mut items, mut offsets) = (vec![], vec![0]);
+        for equal in rows.chunk_by(|a, b| a.0 == b.0) {
+            items.extend(equal[0].0.map(|(key, value)| (key, i64::from(value))));
+            offsets.push(offsets[offsets.len() - 1] + equal.len() as u32);
         }
-        if !offsets.is_empty() {
-            offsets.push(with_item as u32);
-        }
-        let number =
-            |rows: &[(u32, Option<(KeyId, i32)>)]| rows.iter().map(|(row, _)| *row).collect();
-        let groups =
-            RowGroups::new(offsets, number(&rows[..with_item]), number(&rows[with_item..]));
-        Self { keys, values, groups }
-    }
-
-    pub(crate) fn footprint(rows: usize) -> usize {
-        rows * (size_of::<(u32, Option<(KeyId, i32)>)>() + 5 * size_of::<u32>()) + 64
-    }
-
-    pub(crate) fn key(&self, item: ItemId) -> KeyId {
-        self.keys[item as usize]
-    }
-
-    pub(crate) fn value(&self, item: ItemId) -> i32 {
-        self.values[item as usize]
-    }
-
-    /// The items of a key with an integer in a range.
-    pub(crate) fn within(&self, key: KeyId, range: &Range<i64>) -> Range<ItemId> {
-        let first = |limit: i64| -> ItemId {
-            let below = |&i: &usize| (self.keys[i], i64::from(self.values[i])) < (key, limit);
-            let (mut low, mut high) = (0, self.keys.len());
-            while low < high {
-                let middle = low.midpoint(high);
-                if below(&middle) { low = middle + 1 } else { high = middle }
-            }
-            low as ItemId
-        };
-        first(range.start)..first(range.end)
-    }
-}
-
-impl Collection for Values {
-    fn groups(&self) -> &RowGroups {
-        &self.groups
-    }
-
-    fn groups_mut(&mut self) -> &mut RowGroups {
-        &mut self.groups
-    }
-
-    fn size_in_bytes(&self) -> usize {
-        (self.keys.capacity() + self.values.capacity()) * size_of::<u32>()
-            + self.groups.size_in_bytes()
-    }
-}
-
-/// The items by which the rows of a batch are joined; `key` gives the key of a row.
-fn items(
-    input: &EncodeInput<'_>,
-    mut key: impl FnMut(usize) -> Result<Option<KeyId>>,
-) -> Result<Vec<Option<(KeyId, i32)>>> {
-    let values = integers(input.values)?;
-    let item = |row: usize| {
-        let key = key(row)?.filter(|_| input.may_match(row) && values.is_valid(row));
-        Ok(key.map(|key| (key, values.value(row))))
-    };
-    (0..values.len()).map(item).collect()
-}
-
-#[derive(Debug, Default)]
-pub(super) struct Encoder {
-    rows: Vec<(u32, Option<(KeyId, i32)>)>,
-    /// Rows that were added together.
-    pushes: Vec<Range<usize>>,
-    reserved: usize,
-}
-
-impl BuildEncoder for Encoder {
-    fn push(
-        &mut self,
-        first_row: u32,
-        input: &EncodeInput<'_>,
-        keys: &mut KeyDictionary,
-        reservation: &MemoryReservation,
-        base: usize,
-    ) -> Result<()> {
-        let rows = self.rows.len() + input.values.len();
-        // A dictionary of keys at most doubles with a batch.
-        let bytes = base + Values::footprint(rows) + 2 * keys.size_in_bytes() + 64;
-        let bytes = bytes.max(self.reserved);
-        reservation.try_grow(bytes - self.reserved)?;
-        self.reserved = bytes;
-        let items = items(input, |row| match input.keys {
-            Some(batch_keys) => keys.insert(batch_keys, row),
-            None => Ok(Some(0)),
-        })?;
-        let start = self.rows.len();
-        self.rows.extend((first_row..).zip(items));
-        self.pushes.push(start..self.rows.len());
-        Ok(())
-    }
-
-    fn row_count(&self) -> usize {
-        self.rows.len()
-    }
-
-    fn reserved(&self) -> usize {
-        self.reserved
-    }
-
-    fn positions(&self, count: usize) -> Vec<u32> {
-        let values = self.rows.iter().filter_map(|(_, item)| *item);
-        values.take(count).map(|(_, value)| position(value)).collect()
-    }
-
-    fn unload<'a>(&'a self, keys: Option<&'a KeyDictionary>) -> Box<dyn Unload + 'a> {
-        Box::new(Rows { encoder: self, keys })
-    }
-
-    fn unload_bytes(&self, _: &KeyDictionary) -> usize {
-        0
-    }
-}
-
-struct Rows<'a> {
-    encoder: &'a Encoder,
-    keys: Option<&'a KeyDictionary>,
-}
-
-impl Unload for Rows<'_> {
-    fn pushes(&self) -> usize {
-        self.encoder.pushes.len()
-    }
-
-    fn rows(&self, push: usize) -> Result<Vec<StoredRows>> {
-        let rows = &self.encoder.rows[self.encoder.pushes[push].clone()];
-        let values = rows.iter().map(|(_, item)| item.map(|(_, value)| value));
-        let keys = self.keys.map(|keys| {
-            let bytes = keys.to_bytes();
-            let key = |(_, item): &(u32, Option<(KeyId, i32)>)| {
-                item.map(|(key, _)| bytes[key as usize].clone())
-            };
-            rows.iter().map(key).collect::<BinaryArray>()
-        });
-        let values = Arc::new(values.collect::<Int32Array>());
-        Ok(vec![StoredRows { rows: 0..rows.len(), values, keys }])
-    }
-}
-
-pub(super) fn finish(
-    parts: Vec<(Encoder, KeyDictionary)>,
-    context: &FinishContext<'_>,
-) -> Result<Encoded> {
-    let (encoders, keys) = KeyDictionary::unite(parts, |encoder: &mut Encoder, ids| {
-        let items = encoder.rows.iter_mut().filter_map(|(_, item)| item.as_mut());
-        items.for_each(|(key, _)| *key = ids[*key as usize]);
-    })?;
-    let rows: Vec<_> = encoders.into_iter().flat_map(|encoder| encoder.rows).collect();
-    context.reserve(Values::footprint(rows.len()) + keys.size_in_bytes())?;
-    context.cancel.check()?;
-    let items = Values::of(rows);
-    context.reserve(items.size_in_bytes() + keys.size_in_bytes())?;
-    Ok(Encoded { items: Box::new(items), encoder: Arc::new(OfProbe), keys })
-}
-
-#[derive(Debug)]
-struct OfProbe;
-
-impl ProbeEncoder for OfProbe {
-    fn encode(
-        &self,
-        input: &EncodeInput<'_>,
-        keys: &KeyDictionary,
-        _: &mut Scratch,
-        reservation: &MemoryReservation,
-        base: usize,
-    ) -> Result<Arc<dyn Collection>> {
-        reservation.try_resize(base + Values::footprint(input.values.len()))?;
-        let items = items(input, |row| match input.keys {
-            Some(batch_keys) => Ok(keys.find(batch_keys, row)),
-            None => Ok(Some(0)),
-        })?;
-        let values = Values::of((0..).zip(items).collect());
-        reservation.try_resize(base + values.size_in_bytes())?;
-        Ok(Arc::new(values))
-    }
-
-    fn value_count(&self) -> usize {
-        0
-    }
-
-    fn size_in_bytes(&self) -> usize {
-        0
+        let [rows, others] = [rows, others].map(|rows| rows.iter().map(|row| row.1).collect());
+        Ok(Values { items, groups: RowGroups::new(offsets, rows, others) })
     }
 }

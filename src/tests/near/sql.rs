@@ -10,7 +10,7 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
 use super::NearFamily;
-use super::function::int_distance;
+use super::function::UDF;
 use crate::engine::{Families, Family};
 use crate::session::install_families;
 use crate::tests::statements::{
@@ -23,7 +23,7 @@ const WAYS: [Way; 6] = Way::all(900);
 fn session(setup: Setup) -> Result<SessionContext> {
     let families = Families::new([Arc::new(NearFamily) as Arc<dyn Family>]);
     let context = setup.session(|builder| install_families(builder, families))?;
-    context.register_udf(int_distance());
+    context.register_udf(UDF.clone());
     Ok(context)
 }
 
@@ -70,7 +70,7 @@ async fn integers_within_a_distance_join_as_a_nested_loop_does() -> Result<()> {
         let sql = statement(&mut rng, &drawn);
         let way = WAYS[round % WAYS.len()];
         let oracle = oracle();
-        oracle.register_udf(int_distance());
+        oracle.register_udf(UDF.clone());
         let sessions = [&oracle, &session(Setup::draw(&mut rng, way))?];
         tally.compare(sessions, tables, &sql, (round, way)).await?;
     }

@@ -9,7 +9,8 @@ use crate::vector::gather::Gathering;
 fn parts(count: u32, of_part: u32, distinct: u32) -> Vec<ReadRows> {
     let rows: Vec<u32> = (0..count).collect();
     let part = |rows: &[u32]| {
-        let mut read = ReadRows::with_room(rows.len(), 3 * rows.len());
+        let numbers = Vec::with_capacity(3 * rows.len());
+        let mut read = ReadRows { rows: vec![], numbers };
         for &row in rows {
             let start = read.numbers.len();
             let content = if row % 7 == 3 { Content::WithNull } else { Content::Vector };

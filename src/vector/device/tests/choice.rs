@@ -18,6 +18,7 @@ use crate::spec::Side;
 use crate::util::cancel::CancelFlag;
 use crate::vector::axis::NormAxis;
 use crate::vector::collection::{Content, ReadRow, ReadRows, Vectors};
+use crate::vector::encode::VectorValues;
 use crate::vector::join::VectorJoin;
 use crate::vector::matcher::VectorMatcher;
 use crate::vector::metric::{ArgumentOrder, Joining, Metric, Threshold};
@@ -131,7 +132,7 @@ fn the_cpu_is_sampled_where_devices_refuse() {
     let matcher = VectorMatcher {
         threshold: THRESHOLD,
         first: Side::Left,
-        axis: NormAxis::new(THRESHOLD, 3),
+        values: VectorValues::new(THRESHOLD, NormAxis::new(THRESHOLD, 3)),
         sources: vec![],
         comparisons: &[],
     };
