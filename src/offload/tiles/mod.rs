@@ -34,4 +34,4 @@ pub(crate) use self::job::{
 };
 pub(crate) use self::left::TileUnit;
 pub(crate) use self::plan::{PlanArrays, TilePlan};
-pub(crate) use self::settings::{TileForm, TileSettings};
+pub(crate) use self::settings::{TileForm, TileSettings, bytes_of_job, capacity};

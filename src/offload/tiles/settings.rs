@@ -3,9 +3,26 @@
 use std::fmt::Debug;
 
 use crate::engine::Match;
+use crate::gpu::Device;
 
 /// Bytes of a hit of any kind.
 pub(super) const HIT_BYTES: u64 = 8;
+/// Hits of a job: at least, at most.
+const CAPACITY: (u64, u64) = (32, 1 << 24);
+
+/// The bytes of a device that a job may take, where a join may fill `memory`: idle memory of the queue is
+/// kept, at most one and a half times the memory of its jobs.
+pub(crate) fn bytes_of_job(memory: u64) -> u64 {
+    memory / (2 * Device::SLOTS as u64)
+}
+
+/// The hits that a job has room for, where a join may fill `memory` bytes of a device: a quarter of its
+/// bytes is for hits, and for the matches behind them. `wanted`: bytes for hits, at most.
+pub(crate) fn capacity(memory: u64, wanted: u64, pairs_of_hit: u32) -> u32 {
+    let pairs = u64::from(pairs_of_hit);
+    let affordable = bytes_of_job(memory) / 4 / (HIT_BYTES + pairs * size_of::<Match>() as u64);
+    (wanted / HIT_BYTES / pairs).min(affordable).clamp(CAPACITY.0, CAPACITY.1) as u32
+}
 
 /// The sizes of tiles, and how items are made rows and columns of them.
 pub(crate) trait TileForm: Debug + Copy + Send + Sync + 'static {

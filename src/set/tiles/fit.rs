@@ -4,6 +4,7 @@ use datafusion::common::Result;
 
 use crate::engine::{Cost, Pairing};
 use crate::gpu::Device;
+use crate::offload::tiles::capacity;
 use crate::set::collection::SetCollection;
 use crate::set::costs;
 use crate::set::device::DeviceJoin;
@@ -17,8 +18,6 @@ use crate::set::tiles::shape::{TileKernel, TileShape, WIDTHS};
 use crate::util::evenly::Evenly;
 use crate::util::parallel;
 
-/// Hits of a work: at least, at most.
-const CAPACITY: (u64, u64) = (32, 1 << 24);
 /// Sets that a column may unite.
 const MEMBERS: [u32; 3] = [1, 2, 4];
 /// Joins with fewer pairs than this take less time than a sample.
@@ -97,11 +96,7 @@ impl Fit {
         spec: &JoinSpec,
         memory: u64,
     ) -> Self {
-        // Every work on a device has room for hits, and for the matches behind them.
-        let each = memory / 4 / (2 * Device::SLOTS as u64);
-        let wanted = spec.gpu.candidate_memory / 8 / u64::from(members);
-        let affordable = each / u64::from(8 + 12 * members);
-        let capacity = wanted.min(affordable).clamp(CAPACITY.0, CAPACITY.1) as u32;
+        let capacity = capacity(memory, spec.gpu.candidate_memory, members);
         Self { shape: TileShape::new(kernel, width), members, capacity }
     }
 }

@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use crate::gpu::{Device, DeviceError};
+use crate::offload::tiles::bytes_of_job;
 use crate::set::collection::SetCollection;
 use crate::set::runs::SetId;
 use crate::set::tiles::plan::Tiling;
@@ -56,8 +57,7 @@ impl Pieces {
         memory: u64,
         smallest: bool,
     ) -> Result<Self, DeviceError> {
-        // Idle memory of the queue is kept: at most one and a half times that of its works.
-        let each = memory / (2 * Device::SLOTS as u64);
+        let each = bytes_of_job(memory);
         let too_small = |bytes: u64| DeviceError::OutOfMemory {
             what: "works of the signature tiles of the join",
             bytes: bytes.saturating_mul(2 * Device::SLOTS as u64),

@@ -7,6 +7,7 @@ use crate::engine::{
     Collection, DevicePlace, DeviceRequest, MatchNeed, MatchSpec, Pairing, StartTimes,
 };
 use crate::gpu::{Device, DeviceError};
+use crate::offload::tiles::{bytes_of_job, capacity};
 use crate::offload::{Devices, OpenDevices};
 use crate::vector::collection::Vectors;
 use crate::vector::device::abi::{OCTET, STEP_BYTES};
@@ -19,8 +20,6 @@ use crate::vector::device::shape::{Numbers, VECTORS, VectorKernel, VectorShape};
 use crate::vector::device::work::JobSettings;
 use crate::vector::metric::Threshold;
 
-/// Hits of a work: at least, at most.
-const CAPACITY: (u64, u64) = (32, 1 << 24);
 /// Rows that travel with a work, at least.
 pub(super) const LEAST_ROWS: u64 = 64;
 
@@ -169,15 +168,9 @@ fn travelling_bytes(preparation: &Preparation) -> u64 {
     8 * u64::from(dimensions) + STEP_BYTES * u64::from(steps + 1) + 32
 }
 
-/// The bytes of a device that a work may take: idle memory of the queue is kept, at most one and a
-/// half times that of its works.
-fn share(memory: u64) -> u64 {
-    memory / (2 * Device::SLOTS as u64)
-}
-
 /// The rows that a work has room for, besides the last strip.
 pub(super) fn rows_of_work(preparation: &Preparation, memory: u64) -> u64 {
-    let rows = share(memory) / 8 / travelling_bytes(preparation);
+    let rows = bytes_of_job(memory) / 8 / travelling_bytes(preparation);
     rows.saturating_sub(u64::from(preparation.shape.strip_rows + OCTET))
 }
 
@@ -186,9 +179,9 @@ pub(super) fn rows_of_work(preparation: &Preparation, memory: u64) -> u64 {
 fn columns_of_work(build: &Vectors, settings: &JobSettings, memory: u64) -> Option<u32> {
     let preparation = &settings.form;
     let stage = u64::from(preparation.shape.stage_columns);
-    let columns = share(memory) / 4 / travelling_bytes(preparation) / stage * stage;
+    let columns = bytes_of_job(memory) / 4 / travelling_bytes(preparation) / stage * stage;
     let is_alike = build.runs().iter().all(|run| run.lens == [preparation.dimensions; 2]);
-    let has_room = settings.buffer_bytes() <= share(memory) / 2
+    let has_room = settings.buffer_bytes() <= bytes_of_job(memory) / 2
         && rows_of_work(preparation, memory) >= LEAST_ROWS;
     (is_alike && has_room && columns > 0).then(|| columns.min(1 << 30) as u32)
 }
@@ -252,13 +245,10 @@ impl Shaped<'_> {
         const DIMENSION: f64 = 0.0004;
         const SLICE: f64 = 1e7;
         let Self { spec, memory, self_join, .. } = *self;
-        // Every work on a device has room for hits, and for the matches behind them.
-        let each = memory / 4 / (2 * Device::SLOTS as u64);
-        let capacity = (spec.gpu.candidate_memory / 8).min(each / 20).clamp(CAPACITY.0, CAPACITY.1);
         let pair = PAIR + DIMENSION * f64::from(preparation.dimensions);
         JobSettings {
             form: preparation,
-            capacity: capacity as u32,
+            capacity: capacity(memory, spec.gpu.candidate_memory, 1),
             dense_pairs: (SLICE / pair) as u64,
             counts: spec.need == MatchNeed::Count,
             first_only: spec.need == MatchNeed::Exists,
