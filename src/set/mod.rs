@@ -67,7 +67,6 @@ pub use collection::SetCollection;
 pub use device::DeviceJoin;
 pub use encode::BuildEncoder;
 pub use family::SetFamily;
-pub(crate) use itself::SelfMatches;
 pub use join::SetJoin;
 pub use join_spec::{JoinSpec, SetUnit};
 pub use measure::{Bounds, Measure, Role};

@@ -10,12 +10,15 @@ use crate::engine::Pairing;
 use crate::offload::tiles::{
     ColumnsOf, Meeting, MovingRows, TileFamily, TileJoin, Tiles, TravellingColumns,
 };
+use crate::set::collection::SetCollection;
+use crate::set::itself::SelfMatches;
+use crate::set::join_spec::{JoinSpec, SetUnit};
 use crate::set::offload::TravellingSets;
+use crate::set::runs::SetId;
 use crate::set::tiles::abi::OCTET;
 use crate::set::tiles::pieces::Pieces;
 use crate::set::tiles::plan::{Overlaps, Probe, Tiling};
 use crate::set::tiles::work::SignatureTiles;
-use crate::set::{JoinSpec, SelfMatches, SetCollection, SetId, SetUnit};
 
 /// Tiles of sets.
 #[derive(Debug)]
