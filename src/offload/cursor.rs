@@ -13,10 +13,12 @@ use crate::engine::{
     UnitQueue,
 };
 use crate::gpu::DeviceError;
+use crate::offload::filter::{DeviceFilter, Itself, OnHost};
 use crate::offload::inbox::{Answer, Inbox};
+use crate::offload::join::Offload;
+use crate::offload::outcome::{JobCounters, Outcome};
 use crate::offload::redo::Redo;
 use crate::offload::unit::{Delivery, OpenUnit};
-use crate::offload::{DeviceFilter, Itself, JobCounters, Offload, OnHost, Outcome};
 
 /// Works of one cursor on their way, for each device.
 const WORKS_ON_THE_WAY: usize = 2;

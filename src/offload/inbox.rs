@@ -10,7 +10,8 @@ use futures::task::AtomicWaker;
 use parking_lot::Mutex;
 
 use crate::gpu::DeviceError;
-use crate::offload::{Devices, Outcome};
+use crate::offload::devices::Devices;
+use crate::offload::outcome::Outcome;
 
 /// A job of a unit, with the device's answer to it.
 #[derive(Debug)]

@@ -16,7 +16,6 @@ use parking_lot::Mutex;
 use crate::engine::{
     Cursor, Funnel, ItemId, MatchBuffer, PrepareContext, PreparedJoin, ProbeUnit, Progress,
 };
-use crate::offload::leaves_room;
 use crate::util::cancel::{CancelFlag, CancelOnDrop};
 use crate::util::errors::is_out_of_memory;
 
@@ -350,4 +349,9 @@ impl Cursor for LateCursor {
             CursorState::Waiting(_) => Funnel::default(),
         }
     }
+}
+
+/// Fails unless the pool has as much memory left as has been `taken`.
+pub(super) fn leaves_room(reservation: &MemoryReservation, taken: usize) -> Result<()> {
+    reservation.new_empty().try_grow(taken)
 }

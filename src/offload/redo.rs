@@ -11,8 +11,9 @@ use datafusion::execution::memory_pool::MemoryReservation;
 use crate::engine::{
     Cursor, ItemId, Match, MatchBuffer, MatchNeed, MatchOrder, MatchRun, ProbeUnit,
 };
+use crate::offload::filter::{DeviceFilter, Undecided};
+use crate::offload::join::Offload;
 use crate::offload::late::LateCursor;
-use crate::offload::{DeviceFilter, Offload, Undecided};
 
 /// Matches that the CPU finds between two looks at them.
 const MATCHES: usize = 1024;

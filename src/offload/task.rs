@@ -3,8 +3,10 @@
 use std::fmt::Debug;
 
 use crate::gpu::{DeviceError, DeviceWork, Grid, Pod, Results, Stage, Usage};
+use crate::offload::arena::Arena;
+use crate::offload::inbox::Ticket;
 use crate::offload::memory::fetch;
-use crate::offload::{Arena, Outcome, Ticket};
+use crate::offload::outcome::Outcome;
 
 /// A device of a join: what it holds for the jobs, and how many multiprocessors it has.
 #[derive(Debug, Clone)]

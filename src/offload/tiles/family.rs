@@ -8,10 +8,11 @@ use datafusion::common::Result;
 use datafusion::execution::memory_pool::MemoryReservation;
 
 use crate::engine::{Collection, ItemId, Match, MatchOrder, Unit};
+use crate::offload::filter::Itself;
+use crate::offload::task::EachDevice;
 use crate::offload::tiles::job::{ColumnsOf, TileJob, TileKind};
 use crate::offload::tiles::plan::{PlanArrays, TilePlan};
 use crate::offload::tiles::settings::TileSettings;
-use crate::offload::{EachDevice, Itself};
 
 /// Cuts the rows of units into jobs of one kind.
 pub(crate) trait TileFamily: Debug + Send + Sync + Sized + 'static {

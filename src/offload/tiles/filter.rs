@@ -7,13 +7,15 @@ use datafusion::execution::memory_pool::MemoryReservation;
 
 use crate::engine::{Collection, ItemId, Match, MatchOrder, Unit};
 use crate::gpu::DeviceWork;
+use crate::offload::filter::{DeviceFilter, OnHost, TicketOf};
+use crate::offload::task::{DeviceJob, DeviceTask};
 use crate::offload::tiles::family::{Meeting, MovingRows, TileFamily, TileJoin, Tiles};
 use crate::offload::tiles::job::{ColumnsOf, TileJob, TileKind, Travelling};
 use crate::offload::tiles::left::{Again, Left, PARTS};
 use crate::offload::tiles::plan::PlanArrays;
 use crate::offload::tiles::settings::{TileForm, TileSettings};
 use crate::offload::tiles::undecided::UndecidedTiles;
-use crate::offload::{DeviceFilter, DeviceJob, DeviceTask, OnHost, OpenUnit, TicketOf};
+use crate::offload::unit::OpenUnit;
 
 /// The most ranges of a self-join for each device: each is a job or more.
 const RANGES: u32 = 48;

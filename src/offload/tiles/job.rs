@@ -6,12 +6,12 @@ use std::sync::Arc;
 
 use crate::engine::{Collection, ItemId, Match};
 use crate::gpu::{DeviceError, Grid, Pod, Stage};
+use crate::offload::arena::Arena;
+use crate::offload::outcome::{Counted, JobCounters, Outcome};
+use crate::offload::task::{DeviceJob, JobResults, OnDevice, deciding_grid};
 use crate::offload::tiles::left::{Left, TileUnit};
 use crate::offload::tiles::plan::{PlanArrays, TilePlan};
 use crate::offload::tiles::settings::{HIT_BYTES, TileForm, TileSettings};
-use crate::offload::{
-    Arena, Counted, DeviceJob, JobCounters, JobResults, OnDevice, Outcome, deciding_grid,
-};
 
 /// A kind of tiles: the kernels that test and decide pairs, and what they read.
 ///

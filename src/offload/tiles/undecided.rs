@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crate::engine::{Collection, ItemId, Match};
-use crate::offload::Undecided;
+use crate::offload::filter::Undecided;
 use crate::offload::tiles::job::{TileJob, TileKind, Travelling};
 use crate::offload::tiles::plan::{PlanArrays, TilePlan};
 use crate::offload::tiles::settings::TileForm;
