@@ -19,7 +19,8 @@ use super::{
 };
 use crate::spec::{Call, Side};
 
-/// The methods of a [`Matcher`] and its [`Encoding`] that the operator calls. Those that take parts fail with an internal error
+/// The methods of a [`Matcher`] and its [`Encoding`] that the operator calls. Methods that take parts fail
+/// with an internal error
 /// where another family made these.
 pub trait AnyMatcher: Debug + Send + Sync {
     /// [`Encoding::axis`].

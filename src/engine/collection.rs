@@ -24,7 +24,8 @@ pub trait Collection: Any + Debug + Send + Sync {
     fn size_in_bytes(&self) -> usize;
 }
 
-/// Makes a [`Collection`] of a type with a field `groups`, besides which it takes so many bytes.
+/// Implements [`Collection`] for a type with a field `groups`. The expression gives the bytes of its other
+/// fields.
 macro_rules! collection {
     ($items:ty, |$this:ident| $bytes:expr) => {
         impl $crate::engine::Collection for $items {

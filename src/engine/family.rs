@@ -87,8 +87,8 @@ impl<'a> Argument<'a> {
     }
 }
 
-/// Fails with a plan error that names the type of an argument where a column of it does not hold the values
-/// that `call` compares: `values` are their name, and `cast` goes on behind "cast it".
+/// Fails with a plan error where the type of an argument does not hold the values that `call` compares. The
+/// error names the type; `values` names the values, and `cast` ends the advice "cast it …".
 pub(crate) fn check_arguments(
     call: &Call,
     arguments: [Argument<'_>; 2],

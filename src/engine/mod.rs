@@ -1,7 +1,8 @@
 //! The boundary between the operator and the algorithms that find similar items.
 //!
 //! A [`Family`] (sets of tokens, vectors) makes *items* of rows: distinct values with the rows that
-//! hold them ([`RowGroups`]). Its [`Matcher`] encodes the rows of a join (a [`RowMatcher`] those that have one value each); its [`Strategy`]s find
+//! hold them ([`RowGroups`]). Its [`Matcher`] encodes the rows of a join (a [`RowMatcher`] encodes rows that
+//! have one value each); its [`Strategy`]s find
 //! matching items. The operator knows [`PreparedJoin`] and [`Cursor`] of them, and never an
 //! item's content; strategies never see a row. An [`Axis`] says which rows may match from afar: it
 //! serves the pieces of a join from disk and the tiles of a cluster. [`choose`] ranks strategies

@@ -272,7 +272,7 @@ impl<V: RowValues> ReadRows<V> {
         Self::footprint(self.rows.capacity(), self.content.room())
     }
 
-    /// The bytes of rows with so many elements.
+    /// The bytes that `rows` rows and `elements` elements of their values take.
     pub(super) fn footprint(rows: usize, elements: usize) -> usize {
         rows * size_of::<V::Row>() + elements * V::Content::ELEMENT
     }

@@ -188,8 +188,8 @@ struct NeighbourLookup {
 }
 
 impl NeighbourLookup {
-    /// Takes the next probe items of a unit to look up, with about so many residuals that it takes some tenths
-    /// of a millisecond; none are left out but texts too long for any match, whose residuals have no end.
+    /// Takes the next probe items of a unit, as many as the worker looks up in some tenths of a millisecond. It
+    /// leaves out texts too long for any match alone: their residuals have no end.
     /// `None` at the end of the unit.
     fn next_probes(&self, unit: &mut Unit<Strings>) -> Option<Range<ItemId>> {
         const RESIDUALS: u64 = 1 << 12;

@@ -82,10 +82,6 @@ impl Strategy<VectorJoin> for Indexed {
         self.name
     }
 
-    fn runs_on(&self, placement: Placement) -> bool {
-        placement == Placement::Cpu
-    }
-
     /// Known where a sample has made the index; without one, comparing all pairs is quicker. A strategy
     /// that is named needs no estimate.
     fn estimate(&self, join: &mut VectorJoin, terms: &Terms<'_>) -> Result<Estimate> {

@@ -1,4 +1,4 @@
-//! What a family adds to joins in tiles.
+//! Joins in tiles of one family: how it cuts rows into jobs.
 
 use std::fmt::Debug;
 use std::ops::Range;
@@ -89,7 +89,7 @@ pub(crate) trait TileFamily: Debug + Send + Sync + Sized + 'static {
     }
 }
 
-/// A build side in columns, on the devices of a join or on its way there.
+/// A join whose build items are columns, on its devices or copied to them with each job.
 #[derive(Debug)]
 pub(crate) struct TileJoin<F: TileFamily> {
     pub build: Arc<F::Items>,

@@ -192,7 +192,8 @@ impl<K: TileKind> TileJob<K> {
         first.max(*start) + first_probe..past.min(*end) + first_probe
     }
 
-    /// The number of blocks that filter, at least 1, where a device runs so many at a time.
+    /// The blocks that the filtering kernel is launched with, at least 1. The device runs `at_a_time` blocks at
+    /// the same time.
     pub(crate) fn filtering_blocks(&self, at_a_time: u32) -> u32 {
         (self.units.len() as u32).min(at_a_time).max(1)
     }

@@ -1,4 +1,4 @@
-//! What counting costs, and the frequency from which on bits are cheaper than lists.
+//! The costs of counting, and the frequency from which on bits are cheaper than lists.
 
 use crate::set::bitmap::test_rate;
 use crate::simd::Simd;

@@ -103,7 +103,7 @@ impl Matcher for Near {
     }
 }
 
-/// A build side, and what is asked of it.
+/// The join of a build side.
 #[derive(Debug, Clone)]
 pub(crate) struct NearJoin {
     build: Arc<Values>,
