@@ -127,15 +127,20 @@ impl Alphabet {
         }
     }
 
-    /// Appends the codes of a text; whether one of them is shared.
-    pub(super) fn encode(&self, text: &str, codes: &mut Vec<u8>) -> bool {
-        let mut is_shared = false;
-        codes.extend(text.chars().map(|scalar| {
+    /// Writes the codes of a text, one for each scalar, and whether one of them is shared; how many
+    /// there are.
+    pub(super) fn encode(&self, text: &str, codes: &mut [u8], shared: Option<&mut bool>) -> usize {
+        let (mut is_shared, mut len) = (false, 0);
+        for (to, scalar) in codes.iter_mut().zip(text.chars()) {
             let code = self.code(scalar);
             is_shared |= code.is_shared;
-            code.code
-        }));
-        is_shared
+            *to = code.code;
+            len += 1;
+        }
+        if let Some(shared) = shared {
+            *shared = is_shared;
+        }
+        len
     }
 
     /// The bytes allocated.
@@ -166,9 +171,10 @@ mod tests {
         assert_eq!(seen, [1; 64]);
         assert_eq!(one.code('e'), Code { code: 0, is_shared: false });
         assert!(one.code('z').is_shared && one.code('é').is_shared);
-        let mut codes = vec![];
-        assert!(!one.encode("tete", &mut codes));
-        assert!(one.encode("teté", &mut codes));
-        assert_eq!(codes.len(), 8);
+        let (mut codes, mut shared) = ([0; 8], [true; 2]);
+        assert_eq!(one.encode("tete", &mut codes, Some(&mut shared[0])), 4);
+        assert_eq!(one.encode("teté", &mut codes[4..], Some(&mut shared[1])), 4);
+        assert_eq!(shared, [false, true]);
+        assert_eq!(codes[..3], codes[4..7]);
     }
 }

@@ -12,7 +12,7 @@ use super::collection::{ReadRow, ReadRows, Run, Strings, hash_of};
 use super::rules::Cancelled;
 use crate::engine::{Distinct, ItemId, ItemRows, Place, RowGroups, places_by_row};
 use crate::util::cancel::{CancelFlag, sort_unstable_by_key};
-use crate::util::parallel::{map, steps_per_task, threads_for};
+use crate::util::parallel::{for_each, map, steps_per_task, threads_for};
 
 /// Items that a task takes on, at least. Tests want many tasks.
 const LEAST_ITEMS: usize = if cfg!(test) { 1 << 4 } else { 1 << 10 };
@@ -111,42 +111,91 @@ impl Strings {
         };
         let runs = runs(&input, &items, cancel)?;
         let mut strings = Self::empty(runs, alphabet, RowGroups::default());
-        strings.encode(&input, &items, cancel)?;
+        strings.encode(&input, &items, threads, cancel)?;
         if is_build {
             arrange(&mut strings, &mut items, threads, cancel)?;
         }
         strings.groups = distinct.groups(&input, &items, cancel)?;
         drop(distinct);
-        strings.copy_texts(&input, &items, cancel)?;
+        strings.copy_texts(&input, &items, threads, cancel)?;
         Ok(strings)
     }
 
     /// Encodes the texts of the items.
-    fn encode(&mut self, input: &Input<'_>, items: &[u32], cancel: &CancelFlag) -> Result<()> {
-        let scalars = items.iter().map(|&place| input.len(place) as usize).sum();
+    fn encode(
+        &mut self,
+        input: &Input<'_>,
+        items: &[u32],
+        threads: usize,
+        cancel: &CancelFlag,
+    ) -> Result<()> {
         let Self { codes, code_starts, is_shared, alphabet, .. } = self;
-        codes.reserve_exact(scalars);
-        code_starts.reserve_exact(items.len() + 1);
-        is_shared.reserve_exact(items.len());
-        code_starts.push(0);
-        for_each_text(input, items, cancel, |text| {
-            is_shared.push(alphabet.encode(text, codes));
-            code_starts.push(codes.len());
+        *code_starts = starts(items, |place| input.len(place) as usize);
+        codes.resize(code_starts[items.len()], 0);
+        is_shared.resize(items.len(), false);
+        let share = steps_per_task(threads, items.len(), LEAST_ITEMS);
+        let parts = items.chunks(share).zip(split(codes, code_starts, share));
+        let tasks = parts.zip(is_shared.chunks_mut(share)).collect();
+        for_each(threads, tasks, |((places, mut codes), shared)| {
+            let mut shared = shared.iter_mut();
+            for_each_text(input, places, cancel, |text| {
+                let len = alphabet.encode(text, codes, shared.next());
+                codes = &mut take(&mut codes)[len..];
+            })
         })
     }
 
     /// Copies the texts of the items.
-    fn copy_texts(&mut self, input: &Input<'_>, items: &[u32], cancel: &CancelFlag) -> Result<()> {
-        let bytes = items.iter().map(|&place| input.read(place).bytes as usize).sum();
-        let Self { text: all, text_starts, .. } = self;
-        all.reserve_exact(bytes);
-        text_starts.reserve_exact(items.len() + 1);
-        text_starts.push(0);
-        for_each_text(input, items, cancel, |text| {
-            all.push_str(text);
-            text_starts.push(all.len());
-        })
+    fn copy_texts(
+        &mut self,
+        input: &Input<'_>,
+        items: &[u32],
+        threads: usize,
+        cancel: &CancelFlag,
+    ) -> Result<()> {
+        let Self { text, text_starts, .. } = self;
+        *text_starts = starts(items, |place| input.read(place).bytes as usize);
+        let mut bytes = vec![0; text_starts[items.len()]];
+        let share = steps_per_task(threads, items.len(), LEAST_ITEMS);
+        let tasks = items.chunks(share).zip(split(&mut bytes, text_starts, share)).collect();
+        for_each(threads, tasks, |(places, mut bytes)| {
+            for_each_text(input, places, cancel, |text| {
+                let (to, rest) = take(&mut bytes).split_at_mut(text.len());
+                to.copy_from_slice(text.as_bytes());
+                bytes = rest;
+            })
+        })?;
+        match String::from_utf8(bytes) {
+            Ok(copied) => *text = copied,
+            Err(error) => return internal_err!("texts were copied wrongly: {error}"),
+        }
+        Ok(())
     }
+}
+
+/// Where items of some lengths begin that lie one behind the other, and where the last one ends.
+fn starts(items: &[u32], len: impl Fn(u32) -> usize) -> Vec<usize> {
+    let mut end = 0;
+    let ends = items.iter().map(|&place| {
+        end += len(place);
+        end
+    });
+    std::iter::once(0).chain(ends).collect()
+}
+
+/// The values of `share` items after the other, whose values begin at `starts`.
+fn split<'a>(
+    values: &'a mut [u8],
+    starts: &'a [usize],
+    share: usize,
+) -> impl Iterator<Item = &'a mut [u8]> {
+    let mut rest = values;
+    starts[..starts.len() - 1].chunks(share).enumerate().map(move |(chunk, of)| {
+        let end = starts[chunk * share + of.len()];
+        let (part, behind) = take(&mut rest).split_at_mut(end - of[0]);
+        rest = behind;
+        part
+    })
 }
 
 /// Calls `work` with the text of every item, and looks at the flag in between.
@@ -207,17 +256,68 @@ fn arrange(
         let order = order(codes, run, range.clone(), &elements, stop);
         Ok((range.start, not_cancelled(order, cancel)?))
     })?;
-    for (first, order) in orders {
-        let run = first as usize..first as usize + order.len();
-        let of_codes = strings.code_starts[run.start]..strings.code_starts[run.end];
-        permute(&mut items[run.clone()], 1, first, &order, cancel)?;
-        permute(&mut strings.is_shared[run], 1, first, &order, cancel)?;
-        // Texts of one length: each begins where another one began.
-        let len = of_codes.len() / order.len();
-        permute(&mut strings.codes[of_codes], len, first, &order, cancel)?;
-    }
+    let ordered = Ordered {
+        items,
+        is_shared: &mut strings.is_shared,
+        codes: &mut strings.codes,
+        first: 0,
+        first_code: 0,
+    };
+    ordered.arrange(orders, &strings.code_starts, threads, cancel)?;
     strings.elements = Some(elements);
     Ok(())
+}
+
+/// What is known of items from the `first` on, whose codes begin with code `first_code`.
+struct Ordered<'a> {
+    items: &'a mut [u32],
+    is_shared: &'a mut [bool],
+    codes: &'a mut [u8],
+    first: usize,
+    first_code: usize,
+}
+
+impl<'a> Ordered<'a> {
+    /// Brings the items of some runs into their orders, each of which has the first item of its run with it.
+    fn arrange(
+        mut self,
+        mut orders: Vec<(ItemId, Vec<ItemId>)>,
+        code_starts: &[usize],
+        threads: usize,
+        cancel: &CancelFlag,
+    ) -> Result<()> {
+        orders.sort_unstable_by_key(|(first, _)| *first);
+        let mut tasks = vec![];
+        for (first, order) in orders {
+            let (start, end) = (first as usize, first as usize + order.len());
+            // Those between are in order.
+            self.take(start, code_starts[start]);
+            tasks.push((self.take(end, code_starts[end]), order));
+        }
+        tasks.sort_unstable_by_key(|(_, order)| std::cmp::Reverse(order.len()));
+        for_each(threads, tasks, |(run, order)| {
+            let first = run.first as ItemId;
+            permute(run.items, 1, first, &order, cancel)?;
+            permute(run.is_shared, 1, first, &order, cancel)?;
+            // Texts of one length: each begins where another one began.
+            let len = run.codes.len() / order.len();
+            permute(run.codes, len, first, &order, cancel)
+        })
+    }
+
+    /// Takes the items before `end`, whose codes end before `end_code`.
+    fn take(&mut self, end: usize, end_code: usize) -> Self {
+        let (count, code_count) = (end - self.first, end_code - self.first_code);
+        let (items, rest) = take(&mut self.items).split_at_mut(count);
+        self.items = rest;
+        let (is_shared, rest) = take(&mut self.is_shared).split_at_mut(count);
+        self.is_shared = rest;
+        let (codes, rest) = take(&mut self.codes).split_at_mut(code_count);
+        self.codes = rest;
+        let (first, first_code) = (self.first, self.first_code);
+        (self.first, self.first_code) = (end, end_code);
+        Self { items, is_shared, codes, first, first_code }
+    }
 }
 
 /// Brings the values of some items, `len` of each, from their order into another one; `first` is the first of
