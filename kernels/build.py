@@ -36,6 +36,7 @@ PROGRAMS = {
     "published_indexed": ["80", "90"],
     "published_intersection": ["80", "90"],
     "published_points": ["80", "90"],
+    "texts": ["80", "90"],
     # 90a: with the matrix instructions of compute capability 9.0 alone.
     "tiles": ["80", "90a"],
     "vectors": ["80", "90a"],

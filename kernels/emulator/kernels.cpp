@@ -9,6 +9,7 @@
 #include "../published_indexed.cu"
 #include "../published_intersection.cu"
 #include "../published_points.cu"
+#include "../texts.cu"
 #include "../tiles.cu"
 #include "../vectors.cu"
 #include "../verify.cu"
@@ -47,6 +48,7 @@ constexpr Kernel KERNELS[] = {
     KERNEL(index_atomics),          KERNEL(index_gather),
     KERNEL(index_gather_counted),   FORMS(index_decide_counted),
     FORMS(index_decide),
+    KERNEL(texts_sign),             FORMS(texts),
     KERNEL(vectors_measure),        KERNEL(vectors_prepare),
     KERNEL(vectors_stages),         KERNEL(vectors_plain),
     KERNEL(vectors_mma),            KERNEL(vectors_probe),

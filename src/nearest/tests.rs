@@ -14,6 +14,7 @@ use rand::{Rng, SeedableRng};
 
 use crate::SimJoinContextExt;
 use crate::config::{DistributionChoice, StrategyName};
+use crate::emulator::gpu;
 use crate::functions::all;
 use crate::session::install;
 use crate::tests::statements::{Setup, Way, error, oracle, pick, plan_and_rows, sorted, table};
@@ -282,6 +283,24 @@ async fn texts_have_the_neighbours_of_a_nested_loop() -> Result<()> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn vectors_have_the_neighbours_of_a_nested_loop() -> Result<()> {
     compare_many(Kind::Vectors, 3).await
+}
+
+/// A device gives them, too.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_device_finds_the_neighbours_of_a_nested_loop() -> Result<()> {
+    if gpu().is_none() {
+        return Ok(());
+    }
+    let mut rng = source(4);
+    let mut with_rows = 0;
+    let count = rounds(24);
+    for round in 0..count {
+        let kind = [Kind::Sets, Kind::Texts, Kind::Vectors][round % 3];
+        let sizes = [rng.random_range(0..90), rng.random_range(0..60)];
+        with_rows += usize::from(compare(&mut rng, Way::Device, kind, sizes).await? > 0);
+    }
+    assert!(with_rows > count / 2, "{with_rows} of {count}");
+    Ok(())
 }
 
 #[tokio::test]

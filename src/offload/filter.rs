@@ -140,6 +140,13 @@ pub(crate) trait Itself: Send {
     fn give(&mut self, matches: &mut MatchBuffer, given: &mut u64) -> Result<bool>;
 }
 
+/// For filters whose devices look for them, too.
+impl Itself for Infallible {
+    fn give(&mut self, _: &mut MatchBuffer, _: &mut u64) -> Result<bool> {
+        match *self {}
+    }
+}
+
 /// A job that no device has done.
 pub(crate) trait Undecided: Send {
     /// The collection of the probe items; `None`: the build items.

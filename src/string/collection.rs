@@ -123,6 +123,11 @@ impl Strings {
         !self.is_shared[item as usize]
     }
 
+    /// The scalars of the longest text.
+    pub(super) fn longest(&self) -> usize {
+        self.runs.iter().map(|run| run.len).max().unwrap_or(0) as usize
+    }
+
     pub(super) fn runs(&self) -> &[Run] {
         &self.runs
     }

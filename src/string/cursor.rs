@@ -96,8 +96,8 @@ pub(super) struct StringWorker {
     found: Vec<(ItemId, u32)>,
     decided: usize,
     funnel: Funnel,
-    /// Holds the memory of the scratch space.
-    _reservation: MemoryReservation,
+    /// Holds the memory of the scratch space, unless the caller does.
+    _reservation: Option<MemoryReservation>,
 }
 
 impl StringWorker {
@@ -107,8 +107,13 @@ impl StringWorker {
         reservation: MemoryReservation,
     ) -> Result<Self> {
         reservation.try_grow(CURSOR_BYTES + scratch_bytes(finder.longest()))?;
+        Ok(Self { _reservation: Some(reservation), ..Self::new(join, finder) })
+    }
+
+    /// A worker for whose memory the caller answers.
+    pub(super) fn new(join: Arc<StringJoin>, finder: Finder) -> Self {
         let decider = Decider::new(join.threshold, join.spec.need);
-        Ok(Self {
+        Self {
             join,
             finder,
             decider,
@@ -118,8 +123,8 @@ impl StringWorker {
             found: vec![],
             decided: 0,
             funnel: Funnel::default(),
-            _reservation: reservation,
-        })
+            _reservation: None,
+        }
     }
 
     /// Takes up the next probe item; whether there is one.
@@ -234,7 +239,7 @@ fn count_all(
 }
 
 /// Fails unless all texts of a key have `len` scalars, as the function does for a pair.
-fn check_lens(build: &Strings, key: u32, len: u32) -> Result<()> {
+pub(super) fn check_lens(build: &Strings, key: u32, len: u32) -> Result<()> {
     let runs = &build.runs()[build.runs_within(key, &(0..u64::MAX))];
     match runs.iter().find(|run| run.len != len) {
         None => Ok(()),

@@ -5,6 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::boxes::{Boxes, Probe, UNKNOWN, Wanted};
+use super::collection::Strings;
 use super::function::StringFunction;
 use super::lanes::MAX_K;
 use super::threshold::{Limits, Threshold};
@@ -14,7 +15,8 @@ use crate::simd::Simd;
 /// Finds build items for one probe item after the other.
 #[derive(Debug)]
 pub(super) struct Finder {
-    boxes: Arc<Boxes>,
+    /// None: every item may match.
+    boxes: Option<Arc<Boxes>>,
     /// Whether boxes rule items out. Otherwise lanes compare all.
     uses_boxes: bool,
     function: StringFunction,
@@ -24,12 +26,12 @@ pub(super) struct Finder {
 }
 
 /// Whether the function counts edits as lanes do.
-fn counts_as_lanes(function: StringFunction) -> bool {
+pub(super) fn counts_as_lanes(function: StringFunction) -> bool {
     matches!(function, StringFunction::Levenshtein | StringFunction::LevenshteinSimilarity)
 }
 
 /// The greatest distance of Levenshtein of two texts with so many edits of a function, where edits bound it.
-fn levenshtein_of(function: StringFunction, most: u32) -> Option<u32> {
+pub(super) fn levenshtein_of(function: StringFunction, most: u32) -> Option<u32> {
     match function {
         // A replacement takes two insertions and deletions.
         StringFunction::Levenshtein
@@ -60,7 +62,14 @@ impl Finder {
     ) -> Self {
         let longest = (0..boxes.runs()).map(|run| boxes.string_len(run)).max().unwrap_or(0);
         let function = threshold.function;
+        let boxes = Some(boxes);
         Self { boxes, uses_boxes, function, simd, scratch: Probe::new(), longest }
+    }
+
+    /// A finder of all items, which takes no memory for them.
+    pub(super) fn without_index(build: &Strings, threshold: Threshold, simd: Simd) -> Self {
+        let (function, longest) = (threshold.function, build.longest());
+        Self { boxes: None, uses_boxes: false, function, simd, scratch: Probe::new(), longest }
     }
 
     /// The scalars of the longest build text.
@@ -70,7 +79,9 @@ impl Finder {
 
     /// A search for the first ones of some items of a run.
     pub(super) fn wanted(&self, run: usize, items: Range<ItemId>, limits: Limits) -> Wanted {
-        let most = self.boxes.items_per_call(self.simd, run).min(Self::MOST);
+        let most =
+            self.boxes.as_ref().map_or(Self::MOST, |boxes| boxes.items_per_call(self.simd, run));
+        let most = most.min(Self::MOST);
         let items = items.start..items.end.min(items.start + most);
         let surplus = if self.uses_boxes { limits.surplus } else { [SIGNATURE_BITS; 2] };
         let surplus = surplus.map(|most| most.min(SIGNATURE_BITS));
@@ -82,7 +93,11 @@ impl Finder {
     /// Appends the items that are wanted and may match the codes of a probe item to `found`, with the
     /// distances of their codes where those are computed.
     pub(super) fn search(&mut self, probe: &[u8], wanted: Wanted, found: &mut Vec<(ItemId, u32)>) {
-        self.boxes.probe(&mut self.scratch, self.simd, probe, wanted, found);
+        let Some(boxes) = &self.boxes else {
+            found.extend(wanted.items.map(|item| (item, UNKNOWN)));
+            return;
+        };
+        boxes.probe(&mut self.scratch, self.simd, probe, wanted, found);
         if !counts_as_lanes(self.function) {
             found.iter_mut().for_each(|(_, distance)| *distance = UNKNOWN);
         }
@@ -96,6 +111,7 @@ impl Finder {
         found: &mut Vec<(ItemId, u32)>,
     ) -> Met {
         let Self { boxes, simd, scratch, function, .. } = self;
+        let Some(boxes) = boxes else { return Met::default() };
         let survivors = boxes.survivors(scratch, *simd, probe, wanted.clone());
         let has_lanes = wanted.k.is_some();
         found.clear();

@@ -10,7 +10,7 @@ use super::collection::{Run, Strings};
 use super::finder::{Finder, Met, boxes_bytes};
 use super::gather::not_cancelled;
 use super::threshold::Threshold;
-use crate::engine::{ItemId, Join, MatchSpec, NoDevices, Pairing, PrepareContext};
+use crate::engine::{ItemId, MatchSpec, Pairing, PrepareContext};
 use crate::simd::{Form, Simd};
 
 /// A build side and what is asked of it.
@@ -23,12 +23,22 @@ pub(crate) struct StringJoin {
     boxes: Option<Arc<Boxes>>,
 }
 
-impl Join for StringJoin {
-    type Devices = NoDevices;
+/// The work of a join, as a sample of build items shows it.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct SampledWork {
+    /// Nanoseconds of a core for all of it, and for the pairs that are decided one by one.
+    pub cpu: f64,
+    pub undecided: f64,
+    /// Pairs whose lengths allow a match, and those that boxes leave.
+    pub pairs: f64,
+    pub compared: f64,
 }
 
 /// Probe texts of a sample, about.
 const SAMPLE: usize = 128;
+
+/// Texts of a group.
+const GROUP: f64 = 8.0;
 
 /// Nanoseconds of the steps of a join, on an Intel Xeon with AVX-512.
 mod rates {
@@ -57,16 +67,20 @@ fn slowness(simd: Simd) -> f64 {
     }
 }
 
-/// The nanoseconds to look at a slice for one text of about `len` characters.
+/// The nanoseconds to compare the pairs of a text of about `len` characters that are left one by one.
+fn cost_of_open(met: &Met, len: u32) -> f64 {
+    let len = f64::from(len);
+    met.open * (rates::PAIR + rates::WORD * len * (len / 64.0).ceil())
+}
+
+/// The nanoseconds to look at a slice for one text of about `len` characters, but for these pairs.
 fn cost(met: &Met, len: u32, simd: Simd) -> f64 {
     let len = f64::from(len);
     // Most lanes end after some columns.
     let columns = len.min(12.0);
-    let pair = rates::PAIR + rates::WORD * len * (len / 64.0).ceil();
     slowness(simd)
         * (rates::BOXES * (met.boxes + met.groups / 8.0)
             + met.lanes * (rates::LANES + rates::COLUMN * columns))
-        + met.open * pair
 }
 
 impl StringJoin {
@@ -85,7 +99,7 @@ impl StringJoin {
         }
         let PrepareContext { reservation, cancel, .. } = context;
         let build = &self.build;
-        let longest = build.runs().iter().map(|run| run.len).max().unwrap_or(0) as usize;
+        let longest = build.longest();
         let keys = build.runs().chunk_by(|a, b| a.key == b.key).count().max(1);
         let bytes = boxes_bytes(build.len() as usize, build.codes.len(), longest, keys);
         reservation.try_grow(bytes)?;
@@ -124,32 +138,36 @@ impl StringJoin {
         runs
     }
 
-    /// The nanoseconds of a core to make the index and to look all probe items up in it, by a sample of
-    /// build items.
+    /// This join with another question.
+    pub(super) fn with_spec(&self, spec: MatchSpec) -> Self {
+        Self { spec, ..self.clone() }
+    }
+
+    /// The work to make the index and to look all probe items up in it, by a sample of build items.
     ///
     /// # Errors
     ///
     /// When memory is refused, or the work cancelled.
-    pub(super) fn sampled_cost(
+    pub(super) fn sampled_work(
         &mut self,
         uses_boxes: bool,
         context: PrepareContext<'_>,
-    ) -> Result<f64> {
+    ) -> Result<SampledWork> {
         let boxes = self.boxes(context)?;
         let mut finder = self.finder(&boxes, uses_boxes);
         let (build, simd) = (&self.build, self.spec.simd);
         let items = build.len() as usize;
         let step = (items / SAMPLE).max(1);
-        let (mut nanos, mut sampled, mut found) = (0.0, 0_usize, vec![]);
+        let (mut work, mut sampled, mut found) = (SampledWork::default(), 0_usize, vec![]);
         for item in (step / 2..items).step_by(step) {
             context.cancel.check()?;
             let item = item as ItemId;
             let Some(run) = build.run_of(item) else { continue };
             sampled += 1;
-            nanos += rates::PROBE;
+            work.cpu += rates::PROBE;
             for place in self.partners(run) {
                 let partner = &build.runs()[place];
-                nanos += rates::RUN;
+                work.cpu += rates::RUN;
                 let Some(limits) = self.threshold.limits([run.len, partner.len]) else { continue };
                 let mut rest = partner.items.clone();
                 if self.spec.pairing() == Pairing::Unordered {
@@ -160,11 +178,20 @@ impl StringJoin {
                 let wanted = finder.wanted(place, rest, limits);
                 let share = all / (wanted.items.len() as f64).max(1.0);
                 let met = finder.sample(build.codes(item), wanted, &mut found);
-                nanos += share * cost(&met, run.len, simd);
+                work.cpu += share * cost(&met, run.len, simd);
+                work.undecided += share * cost_of_open(&met, run.len);
+                work.pairs += all;
+                work.compared += share * GROUP * met.groups;
             }
         }
         let probes = items as f64 * build.probe_ratio(&self.spec);
         let index = rates::TEXT * items as f64 + rates::CHARACTER * build.codes.len() as f64;
-        Ok(index + nanos / (sampled as f64).max(1.0) * probes)
+        let ratio = probes / (sampled as f64).max(1.0);
+        Ok(SampledWork {
+            cpu: index + ratio * (work.cpu + work.undecided),
+            undecided: ratio * work.undecided,
+            pairs: ratio * work.pairs,
+            compared: ratio * work.compared,
+        })
     }
 }

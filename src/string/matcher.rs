@@ -7,6 +7,7 @@ use datafusion::common::{Result, internal_err};
 use super::axis::LengthAxis;
 use super::collection::Strings;
 use super::cursor::CURSOR_BYTES;
+use super::device::StringDevices;
 use super::encode::TextValues;
 use super::finder::{boxes_bytes, scratch_bytes};
 use super::function::StringFunction;
@@ -16,9 +17,10 @@ use super::strategies;
 use super::threshold::Threshold;
 use super::value::Values;
 use crate::engine::{
-    Axis, BuildEncoder, Encoding, Growth, ItemPair, KeyDictionary, MatchSpec, Matcher, Pairing,
-    PrepareContext, RowEncoder, RowMatcher, Strategy, StrategyName, WorkStep,
+    Axis, BuildEncoder, DeviceRequest, Encoding, Growth, ItemPair, KeyDictionary, MatchSpec,
+    Matcher, Pairing, PrepareContext, RowEncoder, RowMatcher, Strategy, StrategyName, WorkStep,
 };
+use crate::offload;
 use crate::spec::Call;
 
 /// A function of texts with its threshold.
@@ -87,6 +89,19 @@ impl Matcher for StringMatcher {
         _: PrepareContext<'_>,
     ) -> Result<StringJoin> {
         Ok(StringJoin::new(Arc::clone(build), self.threshold, *spec))
+    }
+
+    fn note_loss(&self, nanos: f64) {
+        offload::note_loss(nanos);
+    }
+
+    fn open_device(
+        &self,
+        build: &Arc<Strings>,
+        spec: &MatchSpec,
+        request: &DeviceRequest,
+    ) -> Result<Arc<StringDevices>> {
+        Ok(StringDevices::open(build, self.threshold, spec, request)?)
     }
 
     fn work(&self, strings: &Strings, spec: &MatchSpec) -> Result<Vec<WorkStep>> {

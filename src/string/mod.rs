@@ -8,8 +8,10 @@
 //! axis.rs         places, by length    boxes/          an index of similar texts
 //! lanes/          the edit distances of 64 texts at a time
 //! deletions/      an index of what is left after deletions: neighbours.rs joins by it
+//! device/         boxes on a GPU
 //! finder.rs       the build items for a probe item
 //! decide.rs       pairs that are left  cursor.rs       one partition of the join
+//! prepared.rs     a join by lanes
 //! strategies.rs   what is compared     join.rs         the figures for it
 //! family.rs, matcher.rs                what the operator sees
 //! ```
@@ -25,6 +27,7 @@ mod collection;
 mod cursor;
 mod decide;
 mod deletions;
+mod device;
 mod encode;
 mod family;
 mod finder;
@@ -34,6 +37,7 @@ mod join;
 mod lanes;
 mod matcher;
 mod neighbours;
+mod prepared;
 mod rules;
 mod strategies;
 mod threshold;

@@ -9,13 +9,14 @@ use datafusion::execution::memory_pool::MemoryReservation;
 
 use super::collection::Strings;
 use super::deletions::{Deletions, Lens, MAX_K, Probes, Searcher, Symbols, residuals};
+use super::device::StringDevices;
 use super::function::StringFunction;
 use super::gather::not_cancelled;
 use super::join::StringJoin;
 use super::threshold::Threshold;
 use crate::engine::{
-    Cost, Cursor, Estimate, ItemId, Lookup, Match, MatchSpec, NoDevices, Pairing, Placement,
-    PrepareContext, PreparedJoin, Strategy, Terms, Unit, lookup_cursor,
+    Cost, Cursor, Estimate, ItemId, Lookup, Match, MatchSpec, Pairing, Placement, PrepareContext,
+    PreparedJoin, Strategy, Terms, Unit, lookup_cursor,
 };
 
 /// Looks up what is left of a text after up to two deletions in an index of what is left of the build texts.
@@ -75,7 +76,7 @@ impl Strategy<StringJoin> for Neighbourhoods {
         &self,
         join: &StringJoin,
         _: &Estimate,
-        _: Option<&Arc<NoDevices>>,
+        _: Option<&Arc<StringDevices>>,
         context: PrepareContext<'_>,
     ) -> Result<Arc<dyn PreparedJoin>> {
         let Some(edits) = edits(join.threshold) else {

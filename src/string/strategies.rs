@@ -3,17 +3,19 @@
 use std::sync::Arc;
 
 use datafusion::common::Result;
-use datafusion::execution::memory_pool::MemoryReservation;
 
-use super::boxes::Boxes;
-use super::cursor::StringWorker;
+use super::device::{self, StringDevices};
 use super::join::StringJoin;
 use super::neighbours::{Neighbourhoods, edits};
+use super::prepared::Prepared;
 use super::threshold::Threshold;
 use crate::engine::{
-    Cost, Cursor, Estimate, NoDevices, Placement, PrepareContext, PreparedJoin, Strategy, Terms,
-    UnitCursor,
+    Cost, Estimate, Join, Placement, PrepareContext, PreparedJoin, Strategy, Terms,
 };
+
+impl Join for StringJoin {
+    type Devices = StringDevices;
+}
 
 /// Every strategy that `auto` compares, in the order in which equal estimates are preferred.
 pub(crate) static STRATEGIES: [&dyn Strategy<StringJoin>; 3] =
@@ -44,39 +46,31 @@ impl Strategy<StringJoin> for Lanes {
         self.name
     }
 
+    fn runs_on(&self, placement: Placement) -> bool {
+        placement == Placement::Cpu || self.uses_boxes
+    }
+
     fn estimate(&self, join: &mut StringJoin, terms: &Terms<'_>) -> Result<Estimate> {
-        let cpu = match terms.has(Placement::Cpu) {
-            true => Some(Cost::cpu(join.sampled_cost(self.uses_boxes, terms.context)?)),
-            false => None,
-        };
-        Ok(Estimate::new(cpu, None, ()))
+        let has_gpu = self.uses_boxes && terms.has(Placement::Gpu);
+        if !has_gpu && !terms.has(Placement::Cpu) {
+            return Ok(Estimate::new(None, None, ()));
+        }
+        let work = join.sampled_work(self.uses_boxes, terms.context)?;
+        let cpu = terms.has(Placement::Cpu).then(|| Cost::cpu(work.cpu));
+        let gpu = has_gpu.then(|| device::estimate(join, &work));
+        Ok(Estimate::new(cpu, gpu, ()))
     }
 
     fn prepare(
         &self,
         join: &StringJoin,
         _: &Estimate,
-        _: Option<&Arc<NoDevices>>,
+        devices: Option<&Arc<StringDevices>>,
         context: PrepareContext<'_>,
     ) -> Result<Arc<dyn PreparedJoin>> {
-        let mut join = join.clone();
-        let boxes = join.boxes(context)?;
-        Ok(Arc::new(Prepared { join: Arc::new(join), boxes, uses_boxes: self.uses_boxes }))
-    }
-}
-
-/// A join by lanes.
-#[derive(Debug)]
-struct Prepared {
-    join: Arc<StringJoin>,
-    boxes: Arc<Boxes>,
-    uses_boxes: bool,
-}
-
-impl PreparedJoin for Prepared {
-    fn open(&self, reservation: &MemoryReservation) -> Result<Box<dyn Cursor>> {
-        let finder = self.join.finder(&self.boxes, self.uses_boxes);
-        let worker = StringWorker::try_new(Arc::clone(&self.join), finder, reservation.new_empty());
-        Ok(Box::new(UnitCursor::new(worker?)))
+        if let Some(devices) = devices {
+            return device::prepare(join, devices, context);
+        }
+        Ok(Arc::new(Prepared::new(join.clone(), self.uses_boxes, context)?))
     }
 }

@@ -5,7 +5,7 @@
 //! cli, cluster ─► files;  plan ─► nearest ─► exec
 //!                       └────► set, string, vector ─► engine
 //! config ─► strategies ─► published ─► set, vector;  strategies ─► string;  session ─► published
-//!               set, vector ─► offload ─► engine, gpu;  set, vector ─► gpu, simd, values
+//!               set, string, vector ─► offload ─► engine, gpu;  set, string, vector ─► gpu, simd, values
 //! ```
 //!
 //! [`ALLOWED`] has the others: to helpers, options and functions.
@@ -28,7 +28,7 @@ const ALLOWED: [(&str, &[&str]); 26] = [
     ("offload", &["engine", "gpu", "util"]),
     ("set", &["engine", "gpu", "offload", "simd", "spec", "util", "values"]),
     ("vector", &["engine", "gpu", "offload", "simd", "spec", "util", "values"]),
-    ("string", &["engine", "simd", "spec", "util", "values"]),
+    ("string", &["engine", "gpu", "offload", "simd", "spec", "util", "values"]),
     ("published", &["engine", "gpu", "offload", "set", "vector"]),
     ("strategies", &["engine", "published", "set", "string", "vector"]),
     ("config", &["engine", "simd", "spec", "strategies"]),

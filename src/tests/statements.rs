@@ -21,7 +21,7 @@ use rand::Rng;
 use rand::rngs::StdRng;
 
 use crate::SimJoinContextExt;
-use crate::config::{DistributionChoice, RowLimit, SimJoinOptions, SpillChoice};
+use crate::config::{DeviceChoice, DistributionChoice, RowLimit, SimJoinOptions, SpillChoice};
 use crate::plan::ClusterPlanning;
 
 /// How a statement is run.
@@ -34,6 +34,8 @@ pub(crate) enum Way {
     Limit(usize),
     /// As the tasks of a cluster, by the grid or by a broadcast.
     Tasks(DistributionChoice),
+    /// On a device, or on the one that the emulator plays.
+    Device,
 }
 
 impl Way {
@@ -91,6 +93,7 @@ impl Setup {
                 options.distribution = distribution;
                 config = config.with_extension(Arc::new(ClusterPlanning::default()));
             }
+            Way::Device => options.device = DeviceChoice::cuda(0),
         }
         config.options_mut().extensions.insert(options);
         let builder = SessionStateBuilder::new_with_default_features()

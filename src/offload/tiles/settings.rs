@@ -40,6 +40,18 @@ pub(crate) trait TileForm: Debug + Copy + Send + Sync + 'static {
         1
     }
 
+    /// Whether a row meets columns up to its own number alone: each unordered pair once, where rows have
+    /// the numbers of columns.
+    fn ends_with_itself(&self) -> bool {
+        false
+    }
+
+    /// The most pairs that a job which counts may leave undecided, with room for so many hits: those of
+    /// the smallest dense unit, at least.
+    fn most_undecided(&self, _hit_pairs: u64) -> u64 {
+        self.dense().tile_pairs()
+    }
+
     /// The form of dense units. Its stages are parts of the others.
     fn dense(&self) -> Self {
         *self
@@ -76,11 +88,10 @@ impl<F: TileForm> TileSettings<F> {
     /// The most matches that a job gives, or, where they are counted, pairs that it leaves undecided:
     /// those of all hits, or of the smallest dense unit.
     pub(crate) fn most_matches(&self) -> u64 {
-        let unit = self.form.dense().tile_pairs();
         match (self.counts, F::UNDECIDED) {
             (true, None) => 0,
-            (true, Some(_)) => unit,
-            (false, _) => self.hit_pairs().max(unit),
+            (true, Some(_)) => self.form.most_undecided(self.hit_pairs()),
+            (false, _) => self.hit_pairs().max(self.form.dense().tile_pairs()),
         }
     }
 

@@ -17,6 +17,7 @@ pub(crate) struct UndecidedTiles<A> {
     same: bool,
     /// Pairs of items with themselves are the job's, too.
     meets_itself: bool,
+    ends_with_itself: bool,
     strip_rows: u32,
     stage_items: u32,
     /// By the first row of a strip, the stages that are undecided. None: all pairs are.
@@ -35,6 +36,7 @@ impl<A: PlanArrays> UndecidedTiles<A> {
             collection: job.rows.as_ref().map(Travelling::collection),
             same: job.settings.same,
             meets_itself: K::MEETS_ITSELF,
+            ends_with_itself: job.settings.form.ends_with_itself(),
             strip_rows: job.settings.form.strip_rows(),
             stage_items: job.settings.form.stage_items(),
             stages: (!job.units.is_empty()).then_some(stages),
@@ -53,7 +55,8 @@ impl<A: PlanArrays> Undecided for UndecidedTiles<A> {
 
     fn holds(&self, found: &Match) -> bool {
         let Self { plan, stages, .. } = self;
-        if !plan.probes.contains(&found.probe) {
+        let is_behind = self.ends_with_itself && found.build > found.probe;
+        if is_behind || !plan.probes.contains(&found.probe) {
             return false;
         }
         let (row, column) = match self.same {

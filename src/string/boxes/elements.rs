@@ -64,6 +64,12 @@ impl Elements {
         Ok(Self { choices: counts.iter().map(Counts::choose).collect(), of_run })
     }
 
+    /// By element, the bit that it has in the signatures of a run, 64 where it has none. Element
+    /// `16 * code + n` is the occurrence of a code behind `n` others.
+    pub(crate) fn bits(&self, run: usize) -> &[u8] {
+        &self.choices[self.of_run[run] as usize]
+    }
+
     /// The number of the choice that a run has, which other runs may have as well.
     pub(super) fn choice(&self, run: usize) -> u32 {
         self.of_run[run]

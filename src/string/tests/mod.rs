@@ -73,3 +73,15 @@ pub(super) fn edited(rng: &mut StdRng, kind: Kind, text: &str, edits: u32) -> St
     }
     scalars.into_iter().collect()
 }
+
+/// How many cases a test draws: `usual`, or as many as the environment asks for.
+pub(super) fn rounds(usual: usize) -> usize {
+    let cases = std::env::var("SIMJOIN_TEST_CASES").ok().and_then(|v| v.parse::<usize>().ok());
+    cases.map_or(usual, |cases| usual / 8 * cases)
+}
+
+/// A test's own seed, or another one for each number in `SIMJOIN_TEST_SEED`.
+pub(super) fn seed(own: u64) -> u64 {
+    let more = std::env::var("SIMJOIN_TEST_SEED").ok().and_then(|v| v.parse::<u64>().ok());
+    own + 1000 * more.unwrap_or_default()
+}

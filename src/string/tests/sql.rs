@@ -13,9 +13,10 @@ use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 
-use super::{Kind, character, edited, text};
+use super::{Kind, character, edited, rounds, seed, text};
 use crate::SimJoinContextExt;
 use crate::config::StrategyName;
+use crate::emulator::gpu;
 use crate::functions::all;
 use crate::session::install;
 use crate::strategies::of_strings;
@@ -156,8 +157,18 @@ async fn run(
     tables: [Arc<MemTable>; 2],
     drawn: &Drawn,
 ) -> Result<()> {
+    run_in(rng, tally, round, tables, (drawn, WAYS[round / 4 % WAYS.len()])).await
+}
+
+/// The same in a given way.
+async fn run_in(
+    rng: &mut StdRng,
+    tally: &mut Tally,
+    round: usize,
+    tables: [Arc<MemTable>; 2],
+    (drawn, way): (&Drawn, Way),
+) -> Result<()> {
     let sql = large_first(&tables, statement(rng, drawn));
-    let way = WAYS[round / 4 % WAYS.len()];
     let mut setup = Setup::draw(rng, way);
     let names = of_strings().into_iter().map(|strategy| StrategyName::new(strategy.name()));
     // Deletions serve up to two edits.
@@ -166,23 +177,12 @@ async fn run(
     let is_near = drawn.predicate.starts_with("levenshtein(")
         && is_near.iter().any(|bound| drawn.predicate.ends_with(bound));
     let names = names.filter(|name| is_near || *name != StrategyName::new("deletions"));
+    let names = names.filter(|name| way != Way::Device || *name == StrategyName::new("boxes"));
     let names: Vec<StrategyName> = std::iter::once(StrategyName::AUTO).chain(names).collect();
     setup.options.strategy = *names.choose(rng).unwrap();
     let what = (round, way, Kind::ALL[round % 4], setup.options.strategy);
     let sessions = [&nested_loops(), &setup.session(install)?];
     tally.compare(sessions, tables, &sql, what).await
-}
-
-/// How many statements a test draws: `usual`, or as many as the environment asks for.
-fn rounds(usual: usize) -> usize {
-    let cases = std::env::var("SIMJOIN_TEST_CASES").ok().and_then(|v| v.parse::<usize>().ok());
-    cases.map_or(usual, |cases| usual / 8 * cases)
-}
-
-/// A test's own seed, or another one for each number in `SIMJOIN_TEST_SEED`.
-fn seed(own: u64) -> u64 {
-    let more = std::env::var("SIMJOIN_TEST_SEED").ok().and_then(|v| v.parse::<u64>().ok());
-    own + 1000 * more.unwrap_or_default()
 }
 
 /// Every way of the operator gives the rows of a nested loop, numbers bit for bit.
@@ -207,6 +207,26 @@ async fn many_texts_join_as_a_nested_loop_does() -> Result<()> {
         compare(&mut rng, &mut tally, round, [400, 300]).await?;
     }
     assert!(tally.with_rows > 15, "{}", tally.with_rows);
+    Ok(())
+}
+
+/// A device gives the rows of a nested loop, numbers bit for bit.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn texts_join_on_a_device_as_a_nested_loop_does() -> Result<()> {
+    if gpu().is_none() {
+        return Ok(());
+    }
+    let mut rng = StdRng::seed_from_u64(seed(31));
+    let mut tally = Tally::default();
+    for round in 0..rounds(80) {
+        let kind = Kind::ALL[round % 4];
+        let rows = [[90, 60], [300, 200]][round / 4 % 2].map(|rows| rows_of(kind, rows));
+        let bases: Vec<String> = (0..1 + rows[0] / 8).map(|_| text(&mut rng, kind)).collect();
+        let tables = tables(&mut rng, rows, |rng| text_or_copy(rng, kind, &bases))?;
+        let drawn = draw(&mut rng, kind);
+        run_in(&mut rng, &mut tally, round, tables, (&drawn, Way::Device)).await?;
+    }
+    assert!(tally.with_rows > 40, "{}", tally.with_rows);
     Ok(())
 }
 

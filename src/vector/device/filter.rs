@@ -1,13 +1,13 @@
 //! Joins of vectors in tiles: rows and columns of jobs.
 
+use std::convert::Infallible;
 use std::ops::Range;
 use std::sync::Arc;
 
 use datafusion::common::Result;
 use datafusion::execution::memory_pool::MemoryReservation;
 
-use crate::engine::{ItemId, Match, MatchBuffer, MatchOrder, Pairing, PrepareContext, Unit};
-use crate::offload::Itself;
+use crate::engine::{ItemId, Match, MatchOrder, Pairing, PrepareContext, Unit};
 use crate::offload::tiles::{
     ColumnsOf, Meeting, MovingRows, TileFamily, TileJoin, Tiles, TravellingColumns,
 };
@@ -49,15 +49,6 @@ pub(super) struct Pieces {
     pub centre: Arc<Vec<u64>>,
 }
 
-/// Devices decide the pairs of vectors with themselves, too.
-pub(super) enum NoItself {}
-
-impl Itself for NoItself {
-    fn give(&mut self, _: &mut MatchBuffer, _: &mut u64) -> Result<bool> {
-        match *self {}
-    }
-}
-
 impl OwnReach {
     /// The boxes of the stages of some vectors, where these have boxes.
     ///
@@ -85,12 +76,13 @@ impl OwnReach {
 impl TileFamily for TilesOfVectors {
     type Kind = VectorTiles;
     type Items = Vectors;
-    type Itself = NoItself;
+    /// Devices decide the pairs of vectors with themselves, too.
+    type Itself = Infallible;
     type Scratch = ();
     /// The rows, as they travel to all pieces.
     type Moving = Arc<TravellingVectors>;
 
-    fn itself(&self, _: &Unit<Vectors>) -> Option<NoItself> {
+    fn itself(&self, _: &Unit<Vectors>) -> Option<Infallible> {
         None
     }
 
