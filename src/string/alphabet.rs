@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::mem::size_of;
 
 use datafusion::common::Result;
+use foldhash::fast::FixedState;
 
 use crate::util::cancel::CancelFlag;
 use crate::util::parallel::map;
@@ -27,7 +28,7 @@ pub(super) struct Code {
 #[derive(Debug)]
 pub(super) struct Alphabet {
     ascii: [Code; ASCII],
-    others: HashMap<char, Code>,
+    others: HashMap<char, Code, FixedState>,
     /// The distinct scalars.
     count: usize,
 }
@@ -35,12 +36,12 @@ pub(super) struct Alphabet {
 /// How often each scalar occurs.
 struct Counts {
     ascii: [u64; ASCII],
-    others: HashMap<char, u64>,
+    others: HashMap<char, u64, FixedState>,
 }
 
 impl Counts {
     fn new() -> Self {
-        Self { ascii: [0; ASCII], others: HashMap::new() }
+        Self { ascii: [0; ASCII], others: HashMap::default() }
     }
 
     fn add(&mut self, text: &str) {
@@ -99,7 +100,7 @@ impl Alphabet {
         ranked.sort_unstable_by_key(|&(scalar, count)| (u64::MAX - count, scalar));
         let mut alphabet = Self {
             ascii: std::array::from_fn(|byte| code_of_stranger(char::from(byte as u8))),
-            others: HashMap::with_capacity(ranked.len()),
+            others: HashMap::with_capacity_and_hasher(ranked.len(), FixedState::default()),
             count: ranked.len(),
         };
         for (rank, (scalar, _)) in (0..).zip(ranked) {

@@ -20,6 +20,11 @@ impl LengthAxis {
         Self { threshold }
     }
 
+    /// The threshold whose matches lie near each other.
+    pub(super) fn threshold(self) -> Threshold {
+        self.threshold
+    }
+
     /// The position of a length.
     pub(super) fn position(&self, len: u32) -> u32 {
         match self.threshold.meets_every_length() {

@@ -9,7 +9,7 @@ use datafusion::execution::memory_pool::MemoryReservation;
 
 use super::collection::{Run, Strings};
 use super::decide::Decider;
-use super::finder::{Finder, scratch_bytes};
+use super::finder::{Finder, ProbeCodes, scratch_bytes};
 use super::function::StringFunction;
 use super::join::StringJoin;
 use super::threshold::Limits;
@@ -19,7 +19,7 @@ use crate::engine::{
 };
 
 /// The bytes of a cursor, whatever the build side.
-pub(super) const CURSOR_BYTES: usize = Finder::FOUND_BYTES;
+pub(super) const CURSOR_BYTES: usize = Finder::BYTES;
 
 /// The unit that is being probed.
 struct Unit {
@@ -162,10 +162,10 @@ impl StringWorker {
             matches.count(count_all(&unit.items, *item, join, std::mem::take(items)));
             return Some(pairs as usize / 64 + 8);
         }
-        let wanted = self.finder.wanted(*run, items.clone(), *limits);
-        let looked = wanted.items.len();
-        items.start = wanted.items.end;
-        self.finder.search(unit.items.codes(*item), wanted, &mut self.found);
+        let sought = self.finder.first_of(*run, items.clone(), *limits);
+        let looked = sought.items.len();
+        items.start = sought.items.end;
+        self.finder.search(ProbeCodes::of(&unit.items, *item), sought, &mut self.found);
         self.funnel.prefix_pairs += looked as u64;
         self.funnel.candidates += self.found.len() as u64;
         Some(looked + 8)

@@ -114,7 +114,8 @@ impl RowValues for TextValues {
     ) -> Result<Strings> {
         let parts = read.into_iter().map(|part| ReadRows { rows: part.rows, text: part.content });
         let alphabet = self.alphabet.clone();
-        let how = Gathering { alphabet, threads: how.threads, cancel: how.cancel };
+        let by_prefix = self.axis.threshold().by_prefix();
+        let how = Gathering { alphabet, by_prefix, threads: how.threads, cancel: how.cancel };
         Strings::gather(&parts.collect::<Vec<_>>(), how)
     }
 

@@ -4,10 +4,11 @@ use std::mem::size_of;
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::boxes::{Boxes, Probe, UNKNOWN, Wanted};
+use super::boxes::{Boxes, Probe, Survivors, UNKNOWN, Wanted};
 use super::collection::Strings;
 use super::function::StringFunction;
 use super::lanes::MAX_K;
+use super::rules::Alike;
 use super::threshold::{Limits, Threshold};
 use crate::engine::ItemId;
 use crate::simd::Simd;
@@ -19,15 +20,83 @@ pub(super) struct Finder {
     boxes: Option<Arc<Boxes>>,
     /// Whether boxes rule items out. Otherwise lanes compare all.
     uses_boxes: bool,
-    function: StringFunction,
+    threshold: Threshold,
+    alikes: Alikes,
     simd: Simd,
     scratch: Probe,
     longest: usize,
 }
 
+/// The codes of a probe item.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct ProbeCodes<'a> {
+    codes: &'a [u8],
+    /// Whether they tell its scalars.
+    is_exact: bool,
+}
+
+impl<'a> ProbeCodes<'a> {
+    pub(super) fn of(items: &'a Strings, item: ItemId) -> Self {
+        Self { codes: items.codes(item), is_exact: items.is_exact(item) }
+    }
+}
+
+/// Items of a run that a search looks at, and what their matches allow.
+#[derive(Debug, Clone)]
+pub(super) struct Sought {
+    run: usize,
+    pub items: Range<ItemId>,
+    limits: Limits,
+}
+
+/// What matches of probe texts of one length by one of Jaro's functions need, by the length of build texts.
+#[derive(Debug, Default)]
+struct Alikes {
+    /// The length of probe texts.
+    of: usize,
+    /// Of each length of build texts what is needed, once it has been asked for.
+    by_len: Vec<Option<Box<Alike>>>,
+}
+
+impl Alikes {
+    /// The lengths that are remembered: longer texts hold most characters of each other anyway.
+    const LENS: usize = 64;
+
+    /// The bytes of all lengths.
+    const BYTES: usize = Self::LENS * (size_of::<Alike>() + size_of::<usize>());
+
+    /// What matches of texts of two lengths need; `None` of longer ones, and where nothing matches.
+    fn get(&mut self, threshold: Threshold, probe: usize, build: usize) -> Option<&Alike> {
+        if probe.max(build) >= Self::LENS {
+            return None;
+        }
+        if self.of != probe {
+            self.of = probe;
+            self.by_len.clear();
+        }
+        if self.by_len.is_empty() {
+            self.by_len.resize(Self::LENS, None);
+        }
+        let known = &mut self.by_len[build];
+        if known.is_none() {
+            *known = threshold.rule().alike(probe as u32, build as u32).map(Box::new);
+        }
+        known.as_deref()
+    }
+}
+
 /// Whether the function counts edits as lanes do.
 pub(super) fn counts_as_lanes(function: StringFunction) -> bool {
     matches!(function, StringFunction::Levenshtein | StringFunction::LevenshteinSimilarity)
+}
+
+/// Whether lanes decide by the function itself, of codes.
+fn is_of_lanes(function: StringFunction) -> bool {
+    is_jaros(function) || counts_as_lanes(function)
+}
+
+fn is_jaros(function: StringFunction) -> bool {
+    matches!(function, StringFunction::Jaro | StringFunction::JaroWinkler)
 }
 
 /// The greatest distance of Levenshtein of two texts with so many edits of a function, where edits bound it.
@@ -51,8 +120,9 @@ impl Finder {
     /// The most items that one search looks at.
     const MOST: u32 = 1 << 14;
 
-    /// The bytes of the items that one search finds, in the worst case.
-    pub(super) const FOUND_BYTES: usize = Self::MOST as usize * size_of::<(ItemId, u32)>();
+    /// The bytes of the items that one search finds, in the worst case, and of what is remembered.
+    pub(super) const BYTES: usize =
+        Self::MOST as usize * size_of::<(ItemId, u32)>() + Alikes::BYTES;
 
     pub(super) fn new(
         boxes: Arc<Boxes>,
@@ -61,15 +131,15 @@ impl Finder {
         simd: Simd,
     ) -> Self {
         let longest = (0..boxes.runs()).map(|run| boxes.string_len(run)).max().unwrap_or(0);
-        let function = threshold.function;
+        let (alikes, scratch) = (Alikes::default(), Probe::new());
         let boxes = Some(boxes);
-        Self { boxes, uses_boxes, function, simd, scratch: Probe::new(), longest }
+        Self { boxes, uses_boxes, threshold, alikes, simd, scratch, longest }
     }
 
     /// A finder of all items, which takes no memory for them.
     pub(super) fn without_index(build: &Strings, threshold: Threshold, simd: Simd) -> Self {
-        let (function, longest) = (threshold.function, build.longest());
-        Self { boxes: None, uses_boxes: false, function, simd, scratch: Probe::new(), longest }
+        let (alikes, scratch, longest) = (Alikes::default(), Probe::new(), build.longest());
+        Self { boxes: None, uses_boxes: false, threshold, alikes, simd, scratch, longest }
     }
 
     /// The scalars of the longest build text.
@@ -77,28 +147,61 @@ impl Finder {
         self.longest
     }
 
-    /// A search for the first ones of some items of a run.
-    pub(super) fn wanted(&self, run: usize, items: Range<ItemId>, limits: Limits) -> Wanted {
-        let most =
-            self.boxes.as_ref().map_or(Self::MOST, |boxes| boxes.items_per_call(self.simd, run));
-        let most = most.min(Self::MOST);
-        let items = items.start..items.end.min(items.start + most);
-        let surplus = if self.uses_boxes { limits.surplus } else { [SIGNATURE_BITS; 2] };
-        let surplus = surplus.map(|most| most.min(SIGNATURE_BITS));
-        let k = limits.most.and_then(|most| levenshtein_of(self.function, most));
-        let k = k.filter(|k| *k <= MAX_K);
-        Wanted { run, items, surplus, k }
+    /// The first ones of some items of a run, as many as a search looks at.
+    pub(super) fn first_of(&self, run: usize, items: Range<ItemId>, limits: Limits) -> Sought {
+        let most = self.boxes.as_ref().map(|boxes| boxes.items_per_call(self.simd, run));
+        let most = most.unwrap_or(Self::MOST).min(Self::MOST);
+        Sought { run, items: items.start..items.end.min(items.start + most), limits }
     }
 
-    /// Appends the items that are wanted and may match the codes of a probe item to `found`, with the
-    /// distances of their codes where those are computed.
-    pub(super) fn search(&mut self, probe: &[u8], wanted: Wanted, found: &mut Vec<(ItemId, u32)>) {
-        let Some(boxes) = &self.boxes else {
-            found.extend(wanted.items.map(|item| (item, UNKNOWN)));
-            return;
+    /// Calls `work` with the boxes and what is wanted of them, if there are any.
+    fn with_wanted<R>(
+        &mut self,
+        probe: ProbeCodes<'_>,
+        sought: Sought,
+        work: impl FnOnce(&Boxes, &mut Probe, Wanted<'_>) -> R,
+    ) -> Option<R> {
+        let Self { boxes, uses_boxes, threshold, alikes, scratch, .. } = self;
+        let boxes = boxes.as_ref()?;
+        let Sought { run, items, limits } = sought;
+        let function = threshold.function;
+        let surplus = if *uses_boxes { limits.surplus } else { [SIGNATURE_BITS; 2] };
+        let surplus = surplus.map(|most| most.min(SIGNATURE_BITS));
+        let k = limits.most.and_then(|most| levenshtein_of(function, most));
+        let k = k.filter(|k| *k <= MAX_K);
+        // Where all pairs match, some have no common character.
+        let alike = match is_jaros(function) && !limits.is_all {
+            true => alikes.get(*threshold, probe.codes.len(), boxes.string_len(run)),
+            false => None,
         };
-        boxes.probe(&mut self.scratch, self.simd, probe, wanted, found);
-        if !counts_as_lanes(self.function) {
+        let unfiltered;
+        let alike = match alike {
+            Some(alike) if !*uses_boxes => {
+                unfiltered = alike.clone().with_surplus(surplus);
+                Some(&unfiltered)
+            }
+            alike => alike,
+        };
+        let is_exact = probe.is_exact;
+        Some(work(boxes, scratch, Wanted { run, items, surplus, k, alike, is_exact }))
+    }
+
+    /// Appends the items that are sought and may match the codes of a probe item to `found`, with the
+    /// distances of their codes where those are computed.
+    pub(super) fn search(
+        &mut self,
+        probe: ProbeCodes<'_>,
+        sought: Sought,
+        found: &mut Vec<(ItemId, u32)>,
+    ) {
+        let (simd, items) = (self.simd, sought.items.clone());
+        let probed = self.with_wanted(probe, sought, |boxes, scratch, wanted| {
+            boxes.probe(scratch, simd, probe.codes, wanted, found);
+        });
+        if probed.is_none() {
+            found.extend(items.map(|item| (item, UNKNOWN)));
+        }
+        if !is_of_lanes(self.threshold.function) {
             found.iter_mut().for_each(|(_, distance)| *distance = UNKNOWN);
         }
     }
@@ -106,24 +209,40 @@ impl Finder {
     /// Counts what a search meets, and the items that it leaves.
     pub(super) fn sample(
         &mut self,
-        probe: &[u8],
-        wanted: Wanted,
+        probe: ProbeCodes<'_>,
+        sought: Sought,
         found: &mut Vec<(ItemId, u32)>,
     ) -> Met {
-        let Self { boxes, simd, scratch, function, .. } = self;
-        let Some(boxes) = boxes else { return Met::default() };
-        let survivors = boxes.survivors(scratch, *simd, probe, wanted.clone());
-        let has_lanes = wanted.k.is_some();
+        let (simd, function, uses_boxes) = (self.simd, self.threshold.function, self.uses_boxes);
         found.clear();
-        if !counts_as_lanes(*function) {
-            boxes.probe(scratch, *simd, probe, wanted, found);
-        }
-        Met {
-            boxes: survivors.tested as f64 / 8.0 + survivors.blocks as f64,
-            groups: survivors.groups as f64,
-            open: found.len() as f64,
-            lanes: if has_lanes { survivors.groups as f64 / 8.0 } else { 0.0 },
-        }
+        let met = self.with_wanted(probe, sought, |boxes, scratch, wanted| {
+            let survivors = boxes.survivors(scratch, simd, probe.codes, wanted.clone());
+            let (is_alike, has_lanes) = (wanted.alike.is_some(), wanted.k.is_some());
+            // Without boxes, lanes would compare all.
+            if is_jaros(function) || !is_of_lanes(function) || uses_boxes {
+                boxes.probe(scratch, simd, probe.codes, wanted, found);
+            }
+            let open = match is_of_lanes(function) {
+                true => found.iter().filter(|&&(_, distance)| distance == UNKNOWN).count(),
+                false => found.len(),
+            };
+            let Survivors { tested, blocks, groups, alike } = survivors;
+            let lanes = match (is_alike, has_lanes) {
+                // A column of theirs takes twice as long.
+                (true, _) => 2 * alike,
+                (false, true) => groups,
+                (false, false) => 0,
+            };
+            Met {
+                // Signatures of the groups are tested one by one.
+                boxes: tested as f64 / 8.0 + (blocks + if is_alike { groups } else { 0 }) as f64,
+                groups: groups as f64,
+                open: open as f64,
+                found: found.len() as f64,
+                lanes: lanes as f64 / 8.0,
+            }
+        });
+        met.unwrap_or_default()
     }
 }
 
@@ -135,18 +254,27 @@ pub(super) struct Met {
     /// Groups of eight items that are left, and the items of them that have to be compared one by one.
     pub groups: f64,
     pub open: f64,
+    /// The items that boxes and lanes leave.
+    pub found: f64,
     /// Registers of 64 texts that lanes compare.
     pub lanes: f64,
 }
 
 /// A bound on the bytes that the boxes and lanes of some items take. `keys` is the number of blocking
-/// keys, at least 1.
-pub(super) fn boxes_bytes(rows: usize, bytes: usize, longest: usize, keys: usize) -> usize {
+/// keys, at least 1. `by_prefix` says whether the boxes know prefixes.
+pub(super) fn boxes_bytes(
+    rows: usize,
+    bytes: usize,
+    longest: usize,
+    keys: usize,
+    by_prefix: bool,
+) -> usize {
     // A run is filled up to eight texts.
     let padding = (keys.saturating_mul(longest).saturating_mul(longest + 1) / 2).min(bytes);
     let runs = rows.min(keys.saturating_mul(longest + 1));
     // Signatures, two words a group and a block of each run, and what is known of a run.
-    let items = rows * (8 + 2 + 1) + runs * 128;
+    let prefixes = if by_prefix { 8 + 2 } else { 0 };
+    let items = rows * (8 + 2 + 1 + prefixes) + runs * 128;
     2 * (items + bytes + 7 * padding) + 4096
 }
 

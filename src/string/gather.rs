@@ -22,6 +22,8 @@ const LEAST_ITEMS: usize = if cfg!(test) { 1 << 4 } else { 1 << 10 };
 pub(super) struct Gathering<'a> {
     /// The alphabet of the build side; `None` for the build side itself.
     pub alphabet: Option<Arc<Alphabet>>,
+    /// Whether texts of the build side that begin alike lie near each other.
+    pub by_prefix: bool,
     pub threads: usize,
     pub cancel: &'a CancelFlag,
 }
@@ -88,17 +90,14 @@ impl Strings {
     ///
     /// When the work is cancelled.
     pub(super) fn gather(parts: &[ReadRows], how: Gathering<'_>) -> Result<Self> {
-        let Gathering { alphabet, threads, cancel } = how;
+        let Gathering { alphabet, by_prefix, threads, cancel } = how;
         let rows = parts.iter().map(|part| part.rows.iter().map(|row| row.row));
         let input = Input { parts, places: places_by_row(rows, cancel)? };
         let bytes: usize = parts.iter().map(|part| part.text.len()).sum();
         let threads = threads_for(threads, 8 * input.places.len() + bytes);
         let mut distinct = Distinct::of(&input, threads, cancel)?;
         let mut items = take(&mut distinct.items);
-        let order = |place: u32| (input.read(place).key, input.len(place), place);
-        if !items.is_sorted_by_key(|&place| order(place)) {
-            sort_unstable_by_key(&mut items, cancel, |&place| order(place))?;
-        }
+        sort_by_len(&input, &mut items, cancel)?;
         let share = steps_per_task(threads, items.len(), LEAST_ITEMS);
         let (alphabet, is_build) = match alphabet {
             Some(alphabet) => (alphabet, false),
@@ -113,7 +112,7 @@ impl Strings {
         let mut strings = Self::empty(runs, alphabet, RowGroups::default());
         strings.encode(&input, &items, threads, cancel)?;
         if is_build {
-            arrange(&mut strings, &mut items, threads, cancel)?;
+            arrange(&mut strings, &mut items, by_prefix, threads, cancel)?;
         }
         strings.groups = distinct.groups(&input, &items, cancel)?;
         drop(distinct);
@@ -198,6 +197,23 @@ fn split<'a>(
     })
 }
 
+/// Sorts items by key and length, equal ones in the order of the input.
+fn sort_by_len(input: &Input<'_>, items: &mut [u32], cancel: &CancelFlag) -> Result<()> {
+    // Keys beside the places, for rows are read at random.
+    let mut keyed = Vec::with_capacity(items.len());
+    for (step, &place) in items.iter().enumerate() {
+        cancel.check_at(step)?;
+        let key = u64::from(input.read(place).key) << 32 | u64::from(input.len(place));
+        keyed.push((key, place));
+    }
+    if keyed.is_sorted() {
+        return Ok(());
+    }
+    sort_unstable_by_key(&mut keyed, cancel, |&keyed| keyed)?;
+    items.iter_mut().zip(keyed).for_each(|(item, (_, place))| *item = place);
+    Ok(())
+}
+
 /// Calls `work` with the text of every item, and looks at the flag in between.
 fn for_each_text(
     input: &Input<'_>,
@@ -239,13 +255,14 @@ fn runs(input: &Input<'_>, items: &[u32], cancel: &CancelFlag) -> Result<Vec<Run
 fn arrange(
     strings: &mut Strings,
     items: &mut [u32],
+    by_prefix: bool,
     threads: usize,
     cancel: &CancelFlag,
 ) -> Result<()> {
     let stop = &mut || cancel.check().is_err();
     let codes = Codes { codes: &strings.codes, starts: &strings.code_starts };
     let bounds = strings.bounds();
-    let elements = not_cancelled(Elements::choose(codes, &bounds, stop), cancel)?;
+    let elements = not_cancelled(Elements::choose(codes, &bounds, by_prefix, stop), cancel)?;
     // Long runs first, for the threads end together then.
     let mut runs: Vec<(usize, Range<u32>)> =
         strings.runs.iter().map(|run| run.items.clone()).enumerate().collect();

@@ -7,7 +7,7 @@ use datafusion::common::Result;
 
 use super::boxes::{Boxes, Codes, Elements};
 use super::collection::{Run, Strings};
-use super::finder::{Finder, Met, boxes_bytes};
+use super::finder::{Finder, Met, ProbeCodes, boxes_bytes};
 use super::gather::not_cancelled;
 use super::threshold::Threshold;
 use crate::engine::{ItemId, MatchSpec, Pairing, PrepareContext};
@@ -21,6 +21,8 @@ pub(crate) struct StringJoin {
     pub(super) spec: MatchSpec,
     /// The index, once it has been made.
     boxes: Option<Arc<Boxes>>,
+    /// The pairs of texts that boxes and lanes leave, once they have been estimated.
+    sampled_pairs: Option<f64>,
 }
 
 /// The work of a join, as a sample of build items shows it.
@@ -85,7 +87,7 @@ fn cost(met: &Met, len: u32, simd: Simd) -> f64 {
 
 impl StringJoin {
     pub(super) fn new(build: Arc<Strings>, threshold: Threshold, spec: MatchSpec) -> Self {
-        Self { build, threshold, spec, boxes: None }
+        Self { build, threshold, spec, boxes: None, sampled_pairs: None }
     }
 
     /// The index of the build side, made where it is first asked for.
@@ -101,20 +103,30 @@ impl StringJoin {
         let build = &self.build;
         let longest = build.longest();
         let keys = build.runs().chunk_by(|a, b| a.key == b.key).count().max(1);
-        let bytes = boxes_bytes(build.len() as usize, build.codes.len(), longest, keys);
+        let (items, by_prefix) = (build.len() as usize, self.threshold.by_prefix());
+        let bytes = boxes_bytes(items, build.codes.len(), longest, keys, by_prefix);
         reservation.try_grow(bytes)?;
         let stop = &mut || cancel.check().is_err();
         let codes = Codes { codes: &build.codes, starts: &build.code_starts };
         let bounds = build.bounds();
         let elements = match &build.elements {
             Some(elements) => elements.clone(),
-            None => not_cancelled(Elements::choose(codes, &bounds, stop), cancel)?,
+            None => {
+                let elements = Elements::choose(codes, &bounds, by_prefix, stop);
+                not_cancelled(elements, cancel)?
+            }
         };
-        let boxes = not_cancelled(Boxes::build(codes, &bounds, elements, stop), cancel)?;
+        let boxes = Boxes::build(codes, &build.is_shared, &bounds, elements, stop);
+        let boxes = not_cancelled(boxes, cancel)?;
         reservation.shrink(bytes.saturating_sub(boxes.bytes()).min(reservation.size()));
         let boxes = Arc::new(boxes);
         self.boxes = Some(Arc::clone(&boxes));
         Ok(boxes)
+    }
+
+    /// An estimate of the pairs of texts that boxes and lanes leave, if their cost has been estimated.
+    pub(super) fn sampled_pairs(&self) -> Option<f64> {
+        self.sampled_pairs
     }
 
     /// The bytes of the index, if it has been made.
@@ -158,11 +170,13 @@ impl StringJoin {
         let (build, simd) = (&self.build, self.spec.simd);
         let items = build.len() as usize;
         let step = (items / SAMPLE).max(1);
-        let (mut work, mut sampled, mut found) = (SampledWork::default(), 0_usize, vec![]);
+        let (mut work, mut found_pairs) = (SampledWork::default(), 0.0);
+        let (mut sampled, mut found) = (0_usize, vec![]);
         for item in (step / 2..items).step_by(step) {
             context.cancel.check()?;
             let item = item as ItemId;
             let Some(run) = build.run_of(item) else { continue };
+            let probe = ProbeCodes::of(build, item);
             sampled += 1;
             work.cpu += rates::PROBE;
             for place in self.partners(run) {
@@ -175,23 +189,27 @@ impl StringJoin {
                 }
                 // Of a long run, the first part stands for all.
                 let Some(all) = (!rest.is_empty()).then(|| rest.len() as f64) else { continue };
-                let wanted = finder.wanted(place, rest, limits);
-                let share = all / (wanted.items.len() as f64).max(1.0);
-                let met = finder.sample(build.codes(item), wanted, &mut found);
+                let sought = finder.first_of(place, rest, limits);
+                let share = all / (sought.items.len() as f64).max(1.0);
+                let met = finder.sample(probe, sought, &mut found);
                 work.cpu += share * cost(&met, run.len, simd);
                 work.undecided += share * cost_of_open(&met, run.len);
                 work.pairs += all;
                 work.compared += share * GROUP * met.groups;
+                found_pairs += share * met.found;
             }
         }
         let probes = items as f64 * build.probe_ratio(&self.spec);
         let index = rates::TEXT * items as f64 + rates::CHARACTER * build.codes.len() as f64;
-        let ratio = probes / (sampled as f64).max(1.0);
+        let scale = probes / (sampled as f64).max(1.0);
+        if uses_boxes {
+            self.sampled_pairs = Some(found_pairs * scale);
+        }
         Ok(SampledWork {
-            cpu: index + ratio * (work.cpu + work.undecided),
-            undecided: ratio * work.undecided,
-            pairs: ratio * work.pairs,
-            compared: ratio * work.compared,
+            cpu: index + scale * (work.cpu + work.undecided),
+            undecided: scale * work.undecided,
+            pairs: scale * work.pairs,
+            compared: scale * work.compared,
         })
     }
 }

@@ -69,7 +69,7 @@ impl Matcher for StringMatcher {
             Some(edits) if strategy == StrategyName::new(Neighbourhoods.name()) => {
                 neighbours::index_bytes(rows, bytes, longest, edits)
             }
-            _ => boxes_bytes(rows, bytes, longest, key_count.max(1)),
+            _ => boxes_bytes(rows, bytes, longest, key_count.max(1), self.threshold.by_prefix()),
         };
         Ok(Growth { prepare, cursor: scratch_bytes(longest), ..self.finish_growth(parts) })
     }

@@ -8,11 +8,14 @@ use datafusion::common::{Result, internal_err, resources_err};
 use datafusion::execution::memory_pool::MemoryReservation;
 
 use super::collection::Strings;
-use super::deletions::{Deletions, Lens, MAX_K, Probes, Searcher, Symbols, residuals};
+use super::deletions::{
+    Deletions, MAX_K, Own, OwnProbes, OwnSearcher, Probes, Searcher, Symbols, residuals,
+};
 use super::device::StringDevices;
 use super::function::StringFunction;
 use super::gather::not_cancelled;
 use super::join::StringJoin;
+use super::rules::{Cancelled, Symbol};
 use super::threshold::Threshold;
 use crate::engine::{
     Cost, Cursor, Estimate, ItemId, Lookup, Match, MatchSpec, Pairing, Placement, PrepareContext,
@@ -37,7 +40,17 @@ pub(super) fn index_bytes(rows: usize, scalars: usize, longest: usize, edits: u3
     let of_longest = residuals(longest, edits);
     let texts = (scalars as u64 / longest + 1).min(rows as u64);
     let all = of_longest.saturating_mul(texts).saturating_add(rows as u64);
-    usize::try_from(Deletions::bytes_for(all)).unwrap_or(usize::MAX).saturating_add(4 * scalars)
+    let bytes = bytes_for(Pairing::Unordered, rows as u64, all);
+    bytes.max(bytes_for(Pairing::All, rows as u64, all)).saturating_add(4 * scalars)
+}
+
+/// The bytes that an index of so many texts and residuals takes at most, while it is made.
+fn bytes_for(pairing: Pairing, texts: u64, residuals: u64) -> usize {
+    let bytes = match pairing {
+        Pairing::Unordered => Own::bytes_for(texts, residuals),
+        Pairing::All => Deletions::bytes_for(residuals),
+    };
+    usize::try_from(bytes).unwrap_or(usize::MAX)
 }
 
 /// The residuals of all texts of a collection.
@@ -57,18 +70,31 @@ impl Strategy<StringJoin> for Neighbourhoods {
         /// Nanoseconds for a residual of a text, which is stored and looked up, with the candidates that
         /// it brings, of which there are more with two deletions.
         const RESIDUAL: [f64; 3] = [60.0, 50.0, 90.0];
+        /// Nanoseconds for a residual of texts that look for each other, and for a candidate.
+        const OWN_RESIDUAL: f64 = 30.0;
+        const CANDIDATE: f64 = 45.0;
+        /// Candidates for each match: what is met more than once included.
+        const CANDIDATES: [f64; 3] = [1.0, 1.5, 3.0];
         let Some(edits) = edits(join.threshold).filter(|_| terms.has(Placement::Cpu)) else {
             return Ok(Estimate::new(None, None, ()));
         };
         let count = residual_count(&join.build, edits);
         // An index that memory has no room for is no choice, unless it is named.
-        let bytes = usize::try_from(Deletions::bytes_for(count)).unwrap_or(usize::MAX);
+        let bytes = bytes_for(join.spec.pairing(), join.build.len().into(), count);
         let reservation = terms.context.reservation.new_empty();
         if !terms.is_only && (count > MOST_RESIDUALS || reservation.try_grow(bytes).is_err()) {
             return Ok(Estimate::new(None, None, ()));
         }
-        let probes = 0.5 + 0.5 * join.build.probe_ratio(&join.spec);
-        let nanos = RESIDUAL[edits as usize] * count as f64 * probes;
+        let nanos = match (join.spec.pairing(), join.sampled_pairs()) {
+            (Pairing::Unordered, Some(pairs)) => {
+                let candidates = CANDIDATES[edits as usize] * pairs;
+                OWN_RESIDUAL * count as f64 + CANDIDATE * candidates
+            }
+            _ => {
+                let probes = 0.5 + 0.5 * join.build.probe_ratio(&join.spec);
+                RESIDUAL[edits as usize] * count as f64 * probes
+            }
+        };
         Ok(Estimate::new(Some(Cost::cpu(nanos)), None, ()))
     }
 
@@ -87,24 +113,22 @@ impl Strategy<StringJoin> for Neighbourhoods {
         let count = residual_count(&build, edits);
         let is_ascii = build.text.is_ascii();
         let scalars = if is_ascii { 0 } else { 4 * build.codes.len() };
-        let bytes = usize::try_from(Deletions::bytes_for(count)).unwrap_or(usize::MAX);
+        let bytes = bytes_for(join.spec.pairing(), build.len().into(), count);
         reservation.try_grow(bytes.saturating_add(scalars))?;
         let wide = if is_ascii { vec![] } else { build.text.chars().map(u32::from).collect() };
-        let (items, stop) = (0..build.len(), &mut || cancel.check().is_err());
-        let seed = |item: ItemId| build.run_of(item).map_or(0, |run| u64::from(run.key));
+        let stop = &mut || cancel.check().is_err();
         let index = match is_ascii {
-            true => Deletions::build(ascii(&build), items.clone(), edits, seed, stop),
+            true => Index::of(&build, ascii(&build), edits, join.spec.pairing(), stop),
             false => {
                 let symbols = Symbols { symbols: &wide[..], starts: &build.code_starts };
-                Deletions::build(symbols, items.clone(), edits, seed, stop)
+                Index::of(&build, symbols, edits, join.spec.pairing(), stop)
             }
         };
-        let index = not_cancelled(index, cancel)?;
-        if index.items() != items {
+        let Some(index) = not_cancelled(index, cancel)? else {
             return resources_err!(
                 "an index of {count} residuals has more than 2^32; SET simjoin.strategy = 'boxes'"
             );
-        }
+        };
         // Boxes that were compared go with the choice.
         let unused = bytes.saturating_sub(index.bytes()) + join.index_bytes();
         reservation.shrink(unused.min(reservation.size()));
@@ -123,11 +147,45 @@ fn ascii(strings: &Strings) -> Symbols<'_, u8> {
     Symbols { symbols: strings.text.as_bytes(), starts: &strings.text_starts }
 }
 
+/// What is left of the build texts after deletions.
+#[derive(Debug)]
+enum Index {
+    /// For probe texts of any kind.
+    Any(Deletions),
+    /// For the build texts themselves, each pair once.
+    Own(Own),
+}
+
+impl Index {
+    /// The index of all build texts; `None` where they are too many.
+    fn of<T: Symbol>(
+        build: &Strings,
+        symbols: Symbols<'_, T>,
+        edits: u32,
+        pairing: Pairing,
+        stop: &mut impl FnMut() -> bool,
+    ) -> Result<Option<Self>, Cancelled> {
+        let seed = |item: ItemId| build.run_of(item).map_or(0, |run| u64::from(run.key));
+        if pairing == Pairing::Unordered {
+            return Ok(Own::build(symbols, build.len(), edits, seed, stop)?.map(Self::Own));
+        }
+        let index = Deletions::build(symbols, 0..build.len(), edits, seed, stop)?;
+        Ok((index.items() == (0..build.len())).then_some(Self::Any(index)))
+    }
+
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Any(index) => index.bytes(),
+            Self::Own(index) => index.bytes(),
+        }
+    }
+}
+
 /// An index of the build side.
 #[derive(Debug, Clone)]
 struct Prepared {
     build: Arc<Strings>,
-    index: Arc<Deletions>,
+    index: Arc<Index>,
     /// The scalars of the build texts, unless all are ASCII.
     wide: Arc<[u32]>,
     edits: u32,
@@ -140,12 +198,13 @@ impl PreparedJoin for Prepared {
     fn open(&self, reservation: &MemoryReservation) -> Result<Box<dyn Cursor>> {
         // A number for each item, and what is met and found of some probes.
         let reservation = reservation.new_empty();
-        let own_bytes = size_of::<u32>() * self.build.len() as usize + (1 << 17);
+        let own_bytes = size_of::<u32>() * (self.build.len() as usize + 1) + (1 << 17);
         reservation.try_grow(own_bytes)?;
         let lookup = NeighbourLookup {
             join: self.clone(),
             unit: None,
             searcher: Searcher::new(),
+            own: OwnSearcher::default(),
             reservation,
             own_bytes,
         };
@@ -183,7 +242,8 @@ struct NeighbourLookup {
     /// The texts of the unit, and their symbols.
     unit: Option<(Arc<Strings>, ProbeSymbols)>,
     searcher: Searcher,
-    /// Holds the memory of the searcher, `own_bytes`, and of the symbols of a unit.
+    own: OwnSearcher,
+    /// Holds the memory of the searchers, `own_bytes`, and of the symbols of a unit.
     reservation: MemoryReservation,
     own_bytes: usize,
 }
@@ -240,35 +300,46 @@ impl Lookup for NeighbourLookup {
     fn look_up(&mut self, unit: &mut Unit<Strings>, found: &mut Vec<Match>) -> Result<Option<u64>> {
         let Some(range) = self.next_probes(unit) else { return Ok(None) };
         let Some((items, symbols)) = &self.unit else { return Ok(None) };
-        let Prepared { build, index, wide, edits, spec, .. } = &self.join;
-        let is_unordered = spec.pairing() == Pairing::Unordered;
-        let seed = |item: ItemId| items.run_of(item).map_or(0, |run| u64::from(run.key));
-        // The items of its key, for the hashes of keys may be equal; with itself and the items before it,
-        // which are no longer, where each pair is met once.
-        let wanted = |item: ItemId| {
-            let of_key = items.run_of(item).map_or(0..0, |run| build.items_of(run.key));
-            let end = if is_unordered { of_key.end.min(item + 1) } else { of_key.end };
-            of_key.start..end
-        };
-        let lens = if is_unordered { Lens::UpToOwn } else { Lens::All };
+        let Prepared { build, index, wide, edits, .. } = &self.join;
+        // The items of its key, for the hashes of keys may be equal.
+        let wanted = |item: ItemId| items.run_of(item).map_or(0..0, |run| build.items_of(run.key));
         let k = *edits;
         let never = &mut || false;
+        let index = match &**index {
+            Index::Any(index) => index,
+            Index::Own(index) => {
+                let first = |item: ItemId| wanted(item).start;
+                let of_build = Symbols { symbols: &wide[..], starts: &build.code_starts };
+                let verified = match wide.is_empty() {
+                    true => {
+                        let probes = OwnProbes { strings: ascii(build), range, first, k };
+                        index.probe(&mut self.own, &probes, found, never)
+                    }
+                    false => {
+                        let probes = OwnProbes { strings: of_build, range, first, k };
+                        index.probe(&mut self.own, &probes, found, never)
+                    }
+                };
+                return Ok(Some(verified.unwrap_or(0) as u64));
+            }
+        };
+        let seed = |item: ItemId| items.run_of(item).map_or(0, |run| u64::from(run.key));
         let searcher = &mut self.searcher;
         let verified = match symbols {
             ProbeSymbols::Ascii => {
-                let probes = Probes { strings: ascii(items), range, seed, items: wanted, lens, k };
+                let probes = Probes { strings: ascii(items), range, seed, items: wanted, k };
                 index.probe(searcher, ascii(build), &probes, found, never)
             }
             ProbeSymbols::Narrow(symbols) => {
                 let strings = Symbols { symbols: &symbols[..], starts: &items.code_starts };
-                let probes = Probes { strings, range, seed, items: wanted, lens, k };
+                let probes = Probes { strings, range, seed, items: wanted, k };
                 index.probe(searcher, ascii(build), &probes, found, never)
             }
             symbols => {
                 let symbols = if let ProbeSymbols::Wide(own) = symbols { &own[..] } else { wide };
                 let strings = Symbols { symbols, starts: &items.code_starts };
                 let of_build = Symbols { symbols: &wide[..], starts: &build.code_starts };
-                let probes = Probes { strings, range, seed, items: wanted, lens, k };
+                let probes = Probes { strings, range, seed, items: wanted, k };
                 index.probe(searcher, of_build, &probes, found, never)
             }
         };

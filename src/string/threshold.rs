@@ -46,6 +46,11 @@ impl Threshold {
         self.function == StringFunction::Hamming
     }
 
+    /// Whether texts are the more alike, the longer their common prefix is.
+    pub(super) fn by_prefix(self) -> bool {
+        self.function == StringFunction::JaroWinkler
+    }
+
     /// The threshold as the functions know it.
     pub(super) fn rule(self) -> rules::Threshold {
         // Saturates.

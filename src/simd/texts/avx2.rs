@@ -246,6 +246,54 @@ impl Pairs for Avx2 {
     }
 
     #[inline(always)]
+    unsafe fn lowest<const W: usize>(a: V) -> V {
+        // SAFETY: the caller promises the instruction set.
+        unsafe {
+            both!((a) {
+                let zero = _mm256_setzero_si256();
+                let negative = match W {
+                    16 => _mm256_sub_epi16(zero, a),
+                    32 => _mm256_sub_epi32(zero, a),
+                    _ => _mm256_sub_epi64(zero, a),
+                };
+                _mm256_and_si256(a, negative)
+            })
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn where_any<const W: usize>(seen: V, a: V) -> V {
+        // SAFETY: the caller promises the instruction set.
+        unsafe {
+            both!((seen, a) {
+                let zero = _mm256_setzero_si256();
+                let none = match W {
+                    16 => _mm256_cmpeq_epi16(seen, zero),
+                    32 => _mm256_cmpeq_epi32(seen, zero),
+                    _ => _mm256_cmpeq_epi64(seen, zero),
+                };
+                _mm256_andnot_si256(none, a)
+            })
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn unpack32(low: V, high: V) -> [V; 2] {
+        // SAFETY: the caller promises the instruction set.
+        unsafe {
+            both!((low, high) {
+                [_mm256_unpacklo_epi16(low, high), _mm256_unpackhi_epi16(low, high)]
+            })
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn pack32(lanes: [V; 2]) -> V {
+        // SAFETY: the caller promises the instruction set.
+        unsafe { both!((lanes) _mm256_packus_epi32(lanes[0], lanes[1])) }
+    }
+
+    #[inline(always)]
     unsafe fn splat_lanes<const W: usize>(value: u16) -> V {
         // SAFETY: the caller promises the instruction set.
         let half = unsafe {
@@ -304,6 +352,18 @@ impl Words for Avx2 {
     unsafe fn load_words(from: *const u64) -> V {
         // SAFETY: the caller promises the instruction set and readable words.
         unsafe { [_mm256_loadu_si256(from.cast()), _mm256_loadu_si256(from.add(4).cast())] }
+    }
+
+    #[inline(always)]
+    unsafe fn none_beyond(a: V, b: V) -> u8 {
+        // SAFETY: the caller promises the instruction set.
+        let none = unsafe {
+            both!((a, b) {
+                let none = _mm256_cmpeq_epi64(_mm256_andnot_si256(b, a), _mm256_setzero_si256());
+                _mm256_movemask_pd(_mm256_castsi256_pd(none)) as u8
+            })
+        };
+        none[0] | none[1] << 4
     }
 
     #[inline(always)]

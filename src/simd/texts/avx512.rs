@@ -24,13 +24,11 @@ macro_rules! intrinsics {
 
 impl<const VBMI: bool> Lanes for Avx512<VBMI> {
     type V = __m512i;
-    type Offsets = __m512i;
+    type Offsets = [usize; 8];
 
     intrinsics! {
         fn splat8(value: u8) -> __m512i = _mm512_set1_epi8(value as i8);
         fn splat16(value: u16) -> __m512i = _mm512_set1_epi16(value as i16);
-        fn gather(base: *const u8, offsets: __m512i) -> __m512i =
-            _mm512_i64gather_epi64::<1>(offsets, base.cast());
         fn and(a: __m512i, b: __m512i) -> __m512i = _mm512_and_si512(a, b);
         fn or(a: __m512i, b: __m512i) -> __m512i = _mm512_or_si512(a, b);
         fn xor(a: __m512i, b: __m512i) -> __m512i = _mm512_xor_si512(a, b);
@@ -55,15 +53,26 @@ impl<const VBMI: bool> Lanes for Avx512<VBMI> {
     }
 
     #[inline(always)]
-    unsafe fn offsets(groups: *const u32, stride: usize) -> __m512i {
-        // SAFETY: the caller promises the instruction set and readable numbers.
+    unsafe fn offsets(groups: *const u32, stride: usize) -> [usize; 8] {
+        let mut offsets = [0; 8];
+        for (i, offset) in offsets.iter_mut().enumerate() {
+            // SAFETY: the caller promises eight readable numbers.
+            *offset = unsafe { *groups.add(i) } as usize * stride;
+        }
+        offsets
+    }
+
+    #[inline(always)]
+    unsafe fn gather(base: *const u8, o: [usize; 8]) -> __m512i {
+        // SAFETY: the caller promises the instruction set and readable bytes.
         unsafe {
-            let groups = _mm512_cvtepu32_epi64(_mm256_loadu_si256(groups.cast()));
-            let stride = _mm512_set1_epi64(stride as i64);
-            // Products of 32 bits would do for a stride below 2^32, which need not be.
-            let low = _mm512_mul_epu32(groups, stride);
-            let high = _mm512_mul_epu32(groups, _mm512_srli_epi64::<32>(stride));
-            _mm512_add_epi64(low, _mm512_slli_epi64::<32>(high))
+            let a = _mm_loadh_pd(_mm_load_sd(base.add(o[0]).cast()), base.add(o[1]).cast());
+            let b = _mm_loadh_pd(_mm_load_sd(base.add(o[2]).cast()), base.add(o[3]).cast());
+            let c = _mm_loadh_pd(_mm_load_sd(base.add(o[4]).cast()), base.add(o[5]).cast());
+            let d = _mm_loadh_pd(_mm_load_sd(base.add(o[6]).cast()), base.add(o[7]).cast());
+            let ab = _mm256_insertf128_pd::<1>(_mm256_castpd128_pd256(a), b);
+            let cd = _mm256_insertf128_pd::<1>(_mm256_castpd128_pd256(c), d);
+            _mm512_castpd_si512(_mm512_insertf64x4::<1>(_mm512_castpd256_pd512(ab), cd))
         }
     }
 
@@ -104,6 +113,9 @@ const fn lane_starts<const W: usize>() -> [u8; 64] {
 impl<const VBMI: bool> Pairs for Avx512<VBMI> {
     intrinsics! {
         fn load(from: *const u8) -> __m512i = _mm512_loadu_si512(from.cast());
+        fn unpack32(low: __m512i, high: __m512i) -> [__m512i; 2] =
+            [_mm512_unpacklo_epi16(low, high), _mm512_unpackhi_epi16(low, high)];
+        fn pack32(lanes: [__m512i; 2]) -> __m512i = _mm512_packus_epi32(lanes[0], lanes[1]);
     }
 
     #[inline(always)]
@@ -149,6 +161,32 @@ impl<const VBMI: bool> Pairs for Avx512<VBMI> {
     }
 
     #[inline(always)]
+    unsafe fn lowest<const W: usize>(a: __m512i) -> __m512i {
+        // SAFETY: the caller promises the instruction set.
+        unsafe {
+            let zero = _mm512_setzero_si512();
+            let negative = match W {
+                16 => _mm512_sub_epi16(zero, a),
+                32 => _mm512_sub_epi32(zero, a),
+                _ => _mm512_sub_epi64(zero, a),
+            };
+            _mm512_and_si512(a, negative)
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn where_any<const W: usize>(seen: __m512i, a: __m512i) -> __m512i {
+        // SAFETY: the caller promises the instruction set.
+        unsafe {
+            match W {
+                16 => _mm512_maskz_mov_epi16(_mm512_test_epi16_mask(seen, seen), a),
+                32 => _mm512_maskz_mov_epi32(_mm512_test_epi32_mask(seen, seen), a),
+                _ => _mm512_maskz_mov_epi64(_mm512_test_epi64_mask(seen, seen), a),
+            }
+        }
+    }
+
+    #[inline(always)]
     unsafe fn splat_lanes<const W: usize>(value: u16) -> __m512i {
         // SAFETY: the caller promises the instruction set.
         unsafe {
@@ -188,6 +226,10 @@ impl<const VBMI: bool> Words for Avx512<VBMI> {
     intrinsics! {
         fn splat_words(value: u64) -> __m512i = _mm512_set1_epi64(value as i64);
         fn load_words(from: *const u64) -> __m512i = _mm512_loadu_si512(from.cast());
+        fn none_beyond(a: __m512i, b: __m512i) -> u8 = {
+            let beyond = _mm512_andnot_si512(b, a);
+            _mm512_testn_epi64_mask(beyond, beyond)
+        };
         fn few_beyond(a: __m512i, b: __m512i, most: u32) -> u8 = _mm512_cmple_epu64_mask(
             _mm512_popcnt_epi64(_mm512_andnot_si512(b, a)),
             _mm512_set1_epi64(i64::from(most))

@@ -77,6 +77,14 @@ pub(crate) trait Pairs: Lanes {
         column: usize,
     );
     unsafe fn add<const W: usize>(a: Self::V, b: Self::V) -> Self::V;
+    /// The lowest bit of each lane that is set.
+    unsafe fn lowest<const W: usize>(a: Self::V) -> Self::V;
+    /// `a` in the lanes in which a bit of `seen` is set, 0 in the others.
+    unsafe fn where_any<const W: usize>(seen: Self::V, a: Self::V) -> Self::V;
+    /// Lanes of 32 bits from their low and high halves, in an order that [`Self::pack32`] undoes.
+    unsafe fn unpack32(low: Self::V, high: Self::V) -> [Self::V; 2];
+    /// The values of 32 lanes of 32 bits, all below 2^15, as lanes of 16 bits.
+    unsafe fn pack32(lanes: [Self::V; 2]) -> Self::V;
     unsafe fn splat_lanes<const W: usize>(value: u16) -> Self::V;
     /// `a + 1` in the lanes with `first <= column`, `a` in the others; all below 128.
     unsafe fn add_from<const W: usize>(a: Self::V, first: Self::V, column: Self::V) -> Self::V;
@@ -95,6 +103,8 @@ pub(crate) trait Words: Copy {
     unsafe fn load_words(from: *const u64) -> Self::W;
     /// The words in which at most `most` bits of `a` are not in `b`.
     unsafe fn few_beyond(a: Self::W, b: Self::W, most: u32) -> u8;
+    /// The words in which every bit of `a` is in `b`.
+    unsafe fn none_beyond(a: Self::W, b: Self::W) -> u8;
     /// Writes `first + i` for each bit `i` of `mask` to `to`, where eight numbers can be written.
     unsafe fn compress(to: *mut u32, first: u32, mask: u8);
 }

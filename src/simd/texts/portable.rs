@@ -211,6 +211,34 @@ impl Pairs for Portable {
     }
 
     #[inline(always)]
+    unsafe fn lowest<const W: usize>(a: V) -> V {
+        lanes::<W, 1>([&a], |[a]| a & a.wrapping_neg())
+    }
+
+    #[inline(always)]
+    unsafe fn where_any<const W: usize>(seen: V, a: V) -> V {
+        lanes::<W, 2>([&seen, &a], |[seen, a]| if seen == 0 { 0 } else { a })
+    }
+
+    #[inline(always)]
+    unsafe fn unpack32(low: V, high: V) -> [V; 2] {
+        let half = |first: usize| {
+            let mut result = [0; 64];
+            for (i, bytes) in result.chunks_exact_mut(4).enumerate() {
+                bytes[..2].copy_from_slice(&wide(&low, first + i).to_le_bytes());
+                bytes[2..].copy_from_slice(&wide(&high, first + i).to_le_bytes());
+            }
+            result
+        };
+        [half(0), half(16)]
+    }
+
+    #[inline(always)]
+    unsafe fn pack32(lanes: [V; 2]) -> V {
+        wide_lanes(|i| wide(&lanes[i / 16], 2 * (i % 16)))
+    }
+
+    #[inline(always)]
     unsafe fn splat_lanes<const W: usize>(value: u16) -> V {
         lanes::<W, 0>([], |[]| value.into())
     }
@@ -235,6 +263,11 @@ impl Words for Portable {
     unsafe fn load_words(from: *const u64) -> [u64; 8] {
         // SAFETY: the caller promises eight readable words.
         unsafe { *from.cast::<[u64; 8]>() }
+    }
+
+    #[inline(always)]
+    unsafe fn none_beyond(a: [u64; 8], b: [u64; 8]) -> u8 {
+        (0..8).fold(0, |mask, i| mask | u8::from(a[i] & !b[i] == 0) << i)
     }
 
     #[inline(always)]

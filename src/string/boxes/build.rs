@@ -2,21 +2,23 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use super::elements::prefix_bits;
 use super::{Codes, Elements, ITEMS};
 use crate::simd::Simd;
 use crate::string::lanes::interleave;
 use crate::string::rules::Cancelled;
 
-/// Unions and intersections of consecutive strings, in two arrays.
+/// Unions and intersections of consecutive strings, and unions of their prefixes, in an array each.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Bounds {
     pub(super) union: Vec<u64>,
     pub(super) common: Vec<u64>,
+    pub(super) prefixes: Vec<u64>,
 }
 
 impl Bounds {
     fn push(&mut self, signatures: &[u64]) {
-        self.union.push(signatures.iter().fold(0, |union, s| union | s));
+        self.union.push(union(signatures));
         self.common.push(signatures.iter().fold(!0, |common, s| common & s));
     }
 
@@ -28,11 +30,16 @@ impl Bounds {
     fn pad(&mut self) {
         self.union.extend([0; 8]);
         self.common.extend([!0; 8]);
+        self.prefixes.extend([0; 8]);
     }
 
     fn bytes(&self) -> usize {
-        8 * (self.union.capacity() + self.common.capacity())
+        8 * (self.union.capacity() + self.common.capacity() + self.prefixes.capacity())
     }
+}
+
+fn union(words: &[u64]) -> u64 {
+    words.iter().fold(0, |union, word| union | word)
 }
 
 /// A run of strings of one length.
@@ -60,6 +67,10 @@ pub(crate) struct Boxes {
     pub(super) groups: Bounds,
     /// The signature of each item.
     pub(super) signatures: Vec<u64>,
+    /// The bits of the prefix of each item, where its elements are [by prefix](Elements::choose).
+    pub(super) prefixes: Vec<u64>,
+    /// Whether codes tell the symbols of all strings of a group.
+    pub(super) is_exact: Vec<bool>,
     pub(super) columns: Vec<u8>,
     /// A number that no other index of this process has, so that a probe knows what it has kept.
     pub(super) id: u64,
@@ -72,8 +83,10 @@ pub(super) const BLOCK: usize = 64;
 impl Boxes {
     /// The index of strings that are in their [`order`](super::order()). Run `r` has the items
     /// `runs[r]..runs[r + 1]`, which are of one length; `elements` were chosen for these runs.
+    /// `is_shared` says of items whether one of their codes stands for several symbols.
     pub(crate) fn build(
         codes: Codes<'_>,
+        is_shared: &[bool],
         runs: &[u32],
         elements: Elements,
         stop: &mut impl FnMut() -> bool,
@@ -85,21 +98,25 @@ impl Boxes {
             blocks: Bounds::default(),
             groups: Bounds::default(),
             signatures: Vec::with_capacity(codes.len() + GROUP),
+            prefixes: vec![],
+            is_exact: Vec::with_capacity(codes.len() / GROUP + runs.len()),
             columns: Vec::with_capacity(codes.codes.len()),
             id: NEXT.fetch_add(1, Ordering::Relaxed),
         };
         for bounds in runs.windows(2) {
-            boxes.add(codes, bounds[0]..bounds[1], stop)?;
+            boxes.add(codes, is_shared, bounds[0]..bounds[1], stop)?;
         }
         boxes.blocks.pad();
         boxes.groups.pad();
         boxes.signatures.extend([0; GROUP]);
+        boxes.prefixes.extend([0; GROUP]);
         Ok(boxes)
     }
 
     fn add(
         &mut self,
         codes: Codes<'_>,
+        is_shared: &[bool],
         items: std::ops::Range<u32>,
         stop: &mut impl FnMut() -> bool,
     ) -> Result<(), Cancelled> {
@@ -125,6 +142,15 @@ impl Boxes {
                 debug_assert_eq!(codes.string(item).len(), len);
                 self.signatures.push(self.elements.signature(run.choice, codes.string(item)));
             }
+            if self.elements.by_prefix() {
+                let prefixes = (start..end).map(|item| prefix_bits(codes.string(item)));
+                self.prefixes.extend(prefixes);
+                let prefixes = &self.prefixes[at..];
+                self.groups.prefixes.extend(prefixes.chunks(GROUP).map(union));
+                self.blocks.prefixes.extend(prefixes.chunks(BLOCK).map(union));
+            }
+            let is_exact = |shared: &[bool]| !shared.contains(&true);
+            self.is_exact.extend(is_shared[start..end].chunks(GROUP).map(is_exact));
             self.signatures[at..].chunks(GROUP).for_each(|part| self.groups.push(part));
             self.signatures[at..].chunks(BLOCK).for_each(|part| self.blocks.push(part));
             interleave(&mut self.columns, end - start, len, |i| codes.string(start + i));
@@ -167,7 +193,8 @@ impl Boxes {
             + self.elements.bytes()
             + self.blocks.bytes()
             + self.groups.bytes()
-            + 8 * self.signatures.capacity()
+            + 8 * (self.signatures.capacity() + self.prefixes.capacity())
+            + self.is_exact.capacity()
             + self.columns.capacity()
     }
 }

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use super::{Codes, ITEMS};
 use crate::string::lanes::CODES;
-use crate::string::rules::Cancelled;
+use crate::string::rules::{Cancelled, PREFIX};
 
 /// Occurrences of a code that are told apart.
 const OCCURRENCES: usize = 16;
@@ -27,13 +27,17 @@ pub(crate) struct Elements {
     choices: Vec<Bits>,
     /// The choice of each run.
     of_run: Vec<u32>,
+    /// Whether strings of a run are in the order of their first codes before that of their elements.
+    by_prefix: bool,
 }
 
 impl Elements {
-    /// Chooses elements for runs: run `r` has the items `runs[r]..runs[r + 1]`.
+    /// Chooses elements for runs: run `r` has the items `runs[r]..runs[r + 1]`. `by_prefix` is for functions
+    /// by which strings are the more alike, the longer their common prefix is.
     pub(crate) fn choose(
         codes: Codes<'_>,
         runs: &[u32],
+        by_prefix: bool,
         stop: &mut impl FnMut() -> bool,
     ) -> Result<Self, Cancelled> {
         let items = |run: &[u32]| run[0] as usize..run[1] as usize;
@@ -61,7 +65,13 @@ impl Elements {
             own.flatten().unwrap_or(0)
         });
         let of_run = of_run.collect();
-        Ok(Self { choices: counts.iter().map(Counts::choose).collect(), of_run })
+        let choices = counts.iter().map(Counts::choose).collect();
+        Ok(Self { choices, of_run, by_prefix })
+    }
+
+    /// Whether boxes know the first codes of their strings.
+    pub(super) fn by_prefix(&self) -> bool {
+        self.by_prefix
     }
 
     /// By element, the bit that it has in the signatures of a run, 64 where it has none. Element
@@ -92,6 +102,19 @@ impl Elements {
         self.choices.capacity() * size_of::<Bits>() + 4 * self.of_run.capacity()
     }
 }
+
+/// The codes of a prefix that boxes tell apart, as sets of bits: each code with its complement, so that two
+/// are equal if the bits of one are among those of the other. A string that ends before has none.
+#[inline]
+pub(super) fn prefix_bits(string: &[u8]) -> u64 {
+    string.iter().take(PREFIX).enumerate().fold(0, |bits, (place, &code)| {
+        let code = u64::from(code) % CODES as u64;
+        bits | (code | (!code % CODES as u64) << 6) << (PLACE_BITS as usize * place)
+    })
+}
+
+/// The bits of a code in a prefix.
+pub(super) const PLACE_BITS: u32 = 12;
 
 /// Calls `element` for each element of a string, but for occurrences beyond those told apart.
 #[inline(always)]

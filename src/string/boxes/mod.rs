@@ -28,7 +28,7 @@ mod tests;
 pub(crate) use build::Boxes;
 pub(crate) use elements::Elements;
 pub(crate) use order::order;
-pub(crate) use probe::{Probe, UNKNOWN, Wanted};
+pub(crate) use probe::{Probe, Survivors, UNKNOWN, Wanted};
 
 /// Strings one behind another: string `i` is `codes[starts[i]..starts[i + 1]]`, of codes below 64.
 #[derive(Debug, Clone, Copy)]

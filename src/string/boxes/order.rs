@@ -34,7 +34,15 @@ pub(crate) fn order(
         let signature = elements.signature(elements.choice(run), codes.string(item as usize));
         keyed.push((signature, item));
     }
-    split(&mut keyed, 0, false, stop)?;
+    if elements.by_prefix() {
+        let first = |item: u32| codes.string(item as usize).first().copied();
+        keyed.sort_unstable_by_key(|&(_, item)| (first(item), item));
+        for alike in keyed.chunk_by_mut(|a, b| first(a.1) == first(b.1)) {
+            split(alike, 0, false, stop)?;
+        }
+    } else {
+        split(&mut keyed, 0, false, stop)?;
+    }
     Ok(keyed.into_iter().map(|(_, item)| item).collect())
 }
 

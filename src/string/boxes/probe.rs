@@ -4,9 +4,11 @@ use std::ops::Range;
 
 use super::Boxes;
 use super::build::{BLOCK, Bounds, GROUP, Run};
+use super::elements::{PLACE_BITS, prefix_bits};
 use crate::simd::Simd;
 use crate::simd::texts::{Words, lanes_kernel};
-use crate::string::lanes::{Band, MAX_K, Pattern, Strings};
+use crate::string::lanes::{Band, MAX_K, Pattern, Rows, Strings};
+use crate::string::rules::{Alike, Level, PREFIX};
 
 /// The distance of candidates that were not verified.
 pub(crate) const UNKNOWN: u32 = u32::MAX;
@@ -20,6 +22,9 @@ pub(crate) struct Probe {
     pattern: Pattern,
     /// Whether the pattern is of the last probe, and for wide bands.
     pattern_is: Option<bool>,
+    rows: Rows,
+    /// Whether the rows are of the last probe.
+    has_rows: bool,
     blocks: Vec<u32>,
     groups: Vec<u32>,
 }
@@ -37,6 +42,7 @@ impl Probe {
             self.codes.extend_from_slice(codes);
             self.signature = None;
             self.pattern_is = None;
+            self.has_rows = false;
         }
     }
 
@@ -55,14 +61,18 @@ impl Probe {
 
 /// The strings that a probe looks for in a run.
 #[derive(Debug, Clone)]
-pub(crate) struct Wanted {
+pub(crate) struct Wanted<'a> {
     pub run: usize,
     /// The items of the run that are looked at; others may be named and are left out.
     pub items: Range<u32>,
     /// The most elements of the probe that an item may lack, and of an item that the probe may lack.
     pub surplus: [u32; 2],
-    /// The greatest distance of codes; `None` to verify nothing.
+    /// The greatest distance of codes; `None` to verify none.
     pub k: Option<u32>,
+    /// What a match by one of Jaro's functions needs, `None` for the others.
+    pub alike: Option<&'a Alike>,
+    /// Whether codes tell the symbols of the probe.
+    pub is_exact: bool,
 }
 
 /// Counts of what a probe meets of a run: the measure of its cost.
@@ -74,6 +84,8 @@ pub(crate) struct Survivors {
     pub blocks: u64,
     /// Groups of 8 strings whose boxes the probe meets: what is verified.
     pub groups: u64,
+    /// Groups of these of which the signature of a string passes, for Jaro's functions.
+    pub alike: u64,
 }
 
 impl Boxes {
@@ -82,26 +94,33 @@ impl Boxes {
     /// that the probe may lack, as [`Threshold::surplus`](crate::string::rules::Threshold::surplus) gives them
     /// for (probe, item).
     ///
-    /// Without `k`, or for one beyond [`MAX_K`], nothing is verified: items that pass the boxes and
-    /// whose signatures pass are pushed with the distance [`UNKNOWN`].
+    /// By one of Jaro's functions, items that match are pushed with the distance 0, as far as codes tell;
+    /// then they need not be verified.
+    ///
+    /// Otherwise, without `k`, or for one beyond [`MAX_K`], nothing is verified: items that pass the boxes
+    /// and whose signatures pass are pushed with the distance [`UNKNOWN`].
     pub(crate) fn probe(
         &self,
         scratch: &mut Probe,
         simd: Simd,
         probe: &[u8],
-        wanted: Wanted,
+        wanted: Wanted<'_>,
         out: &mut Vec<(u32, u32)>,
     ) {
-        let Wanted { run, k, .. } = wanted;
+        let Wanted { run, k, alike, is_exact, .. } = wanted;
         let Some(search) = self.search(scratch, probe, wanted) else { return };
         search.find(simd, self, scratch);
         if scratch.groups.is_empty() {
             return;
         }
+        let in_lanes = is_exact && Rows::serve(simd, probe.len(), search.run.len);
+        if let Some(alike) = alike.filter(|_| in_lanes) {
+            return self.search_alike(simd, scratch, &search, alike, out);
+        }
         match k {
             Some(k) if k <= MAX_K => {
                 if search.signatures_tell() {
-                    thin_out(simd, &search, &self.signatures, &mut scratch.groups);
+                    thin_out(simd, &search, self.singles(), &mut scratch.groups);
                     if scratch.groups.is_empty() {
                         return;
                     }
@@ -123,22 +142,66 @@ impl Boxes {
         }
     }
 
+    /// Finds what matches by one of Jaro's functions: by lanes in groups whose codes tell symbols.
+    fn search_alike(
+        &self,
+        simd: Simd,
+        scratch: &mut Probe,
+        search: &Search,
+        alike: &Alike,
+        out: &mut Vec<(u32, u32)>,
+    ) {
+        let run = &search.run;
+        if search.can_tell() {
+            thin_out(simd, search, self.singles(), &mut scratch.groups);
+        }
+        let is_exact = |group: u32| self.is_exact[run.first_group + group as usize];
+        let Probe { codes, rows, has_rows, blocks: open, groups, .. } = scratch;
+        open.clear();
+        groups.retain(|&group| {
+            let is_exact = is_exact(group);
+            open.extend((!is_exact).then_some(group));
+            is_exact
+        });
+        search.candidates(simd, self, open, out);
+        if groups.is_empty() {
+            return;
+        }
+        if !std::mem::replace(has_rows, true) {
+            rows.set(codes);
+        }
+        let columns = &self.columns[run.columns..];
+        let strings = Strings { columns, first: run.first, items: search.items.clone() };
+        rows.search(simd, run.len, alike, strings, groups, out);
+    }
+
+    /// What is known of single strings.
+    fn singles(&self) -> Singles<'_> {
+        Singles { signatures: &self.signatures, prefixes: &self.prefixes }
+    }
+
     /// Counts what a probe meets of a run, without verification: for the costs, over a sample.
     pub(crate) fn survivors(
         &self,
         scratch: &mut Probe,
         simd: Simd,
         probe: &[u8],
-        wanted: Wanted,
+        wanted: Wanted<'_>,
     ) -> Survivors {
-        match self.search(scratch, probe, wanted) {
-            Some(search) => search.find(simd, self, scratch),
-            None => Survivors::default(),
+        let is_alike = wanted.alike.is_some();
+        let Some(search) = self.search(scratch, probe, wanted) else { return Survivors::default() };
+        let mut survivors = search.find(simd, self, scratch);
+        if is_alike {
+            if search.can_tell() {
+                thin_out(simd, &search, self.singles(), &mut scratch.groups);
+            }
+            survivors.alike = scratch.groups.len() as u64;
         }
+        survivors
     }
 
-    fn search(&self, scratch: &mut Probe, probe: &[u8], wanted: Wanted) -> Option<Search> {
-        let Wanted { run, items, surplus, .. } = wanted;
+    fn search(&self, scratch: &mut Probe, probe: &[u8], wanted: Wanted<'_>) -> Option<Search> {
+        let Wanted { run, items, surplus, alike, .. } = wanted;
         let run = self.runs[run];
         let items = items.start.max(run.first)..items.end.min(run.end);
         if items.is_empty() {
@@ -146,7 +209,14 @@ impl Boxes {
         }
         scratch.set(probe);
         let signature = scratch.signature(self, run.choice);
-        Some(Search { run, items, signature, surplus })
+        let mut levels = [Level { prefix: 0, surplus }; PREFIX + 1];
+        let (mut count, mut prefix) = (1, 0);
+        if let Some(alike) = alike.filter(|_| self.elements.by_prefix()) {
+            count = alike.levels().len();
+            levels[..count].copy_from_slice(alike.levels());
+            prefix = prefix_bits(probe);
+        }
+        Some(Search { run, items, signature, prefix, levels, count })
     }
 }
 
@@ -156,7 +226,11 @@ struct Search {
     /// Items of the run; not empty.
     items: Range<u32>,
     signature: u64,
-    surplus: [u32; 2],
+    /// The bits of its prefix.
+    prefix: u64,
+    /// What an item may lack; the first `count` are in use.
+    levels: [Level; PREFIX + 1],
+    count: usize,
 }
 
 impl Search {
@@ -175,20 +249,57 @@ impl Search {
             tested,
             blocks: scratch.blocks.len() as u64,
             groups: scratch.groups.len() as u64,
+            alike: 0,
         }
     }
 
     /// Whether signatures of single strings are worth a test before the strings are verified: they
     /// tell little where much of a string may be missing in the other.
     fn signatures_tell(&self) -> bool {
-        let [beyond, lacking] = self.surplus.map(u64::from);
+        let [beyond, lacking] = self.surplus().map(u64::from);
         4 * (beyond + lacking) <= 3 * self.run.len as u64
+    }
+
+    /// Whether prefixes are looked at.
+    fn has_prefixes(&self) -> bool {
+        self.levels[self.count - 1].prefix > 0
+    }
+
+    /// Whether a signature can tell that a string does not match.
+    fn can_tell(&self) -> bool {
+        let [beyond, lacking] = self.surplus();
+        beyond.max(lacking) < u64::BITS
+    }
+
+    /// What a string may lack, and the probe, whatever their prefixes.
+    fn surplus(&self) -> [u32; 2] {
+        self.levels[self.count - 1].surplus
+    }
+
+    /// What strings may lack whatever their prefixes are, if such ones match, and of the other levels, with the
+    /// bits that a prefix has to have for them.
+    #[inline(always)]
+    fn levels(&self) -> (Option<[u32; 2]>, impl Iterator<Item = (u64, [u32; 2])>) {
+        let first = &self.levels[0];
+        let any = (first.prefix == 0).then_some(first.surplus);
+        let others = self.levels[usize::from(any.is_some())..self.count].iter();
+        let others = others.map(|&Level { prefix, surplus }| {
+            (self.prefix & !(!0 << (PLACE_BITS * prefix)), surplus)
+        });
+        (any, others)
     }
 
     /// Pushes the items of some groups whose signatures pass.
     fn candidates(&self, simd: Simd, boxes: &Boxes, groups: &[u32], out: &mut Vec<(u32, u32)>) {
-        candidates(simd, self, &boxes.signatures, groups, out);
+        candidates(simd, self, boxes.singles(), groups, out);
     }
+}
+
+/// The signatures and prefixes of single strings; these are empty where no search asks for them.
+#[derive(Clone, Copy)]
+struct Singles<'a> {
+    signatures: &'a [u64],
+    prefixes: &'a [u64],
 }
 
 /// Some boxes of a run.
@@ -202,9 +313,10 @@ struct Part<'a> {
 
 impl Part<'_> {
     /// Checks that eight words can be read from each of the boxes on.
-    fn check(&self) {
+    fn check(&self, has_prefixes: bool) {
         let end = self.first + self.range.end + 7;
         assert!(end <= self.boxes.union.len() && end <= self.boxes.common.len());
+        assert!(!has_prefixes || end <= self.boxes.prefixes.len());
     }
 }
 
@@ -215,12 +327,25 @@ impl Part<'_> {
 /// The processor runs the instructions of the form, and eight words can be read from the box on.
 #[inline(always)]
 unsafe fn met<F: Words>(search: &Search, probe: F::W, part: &Part<'_>, at: usize) -> u8 {
-    let [beyond, lacking] = search.surplus;
+    let (any, others) = search.levels();
     // SAFETY: as the caller promises.
     unsafe {
         let union = F::load_words(part.boxes.union.as_ptr().add(part.first + at));
         let common = F::load_words(part.boxes.common.as_ptr().add(part.first + at));
-        F::few_beyond(probe, union, beyond) & F::few_beyond(common, probe, lacking)
+        let mut mask = 0;
+        if let Some([beyond, lacking]) = any {
+            mask = F::few_beyond(probe, union, beyond) & F::few_beyond(common, probe, lacking);
+        }
+        for (bits, [beyond, lacking]) in others {
+            let prefixes = F::load_words(part.boxes.prefixes.as_ptr().add(part.first + at));
+            let alike = F::none_beyond(F::splat_words(bits), prefixes);
+            if alike == 0 {
+                break;
+            }
+            mask |=
+                alike & F::few_beyond(probe, union, beyond) & F::few_beyond(common, probe, lacking);
+        }
+        mask
     }
 }
 
@@ -233,8 +358,8 @@ lanes_kernel! {
         block_list: &mut Vec<u32>,
         group_list: &mut Vec<u32>,
     ) {
-        blocks.check();
-        groups.check();
+        blocks.check(search.has_prefixes());
+        groups.check(search.has_prefixes());
         block_list.clear();
         block_list.reserve(blocks.range.len() + 8);
         group_list.clear();
@@ -274,21 +399,45 @@ lanes_kernel! {
     }
 }
 
+/// Tells which strings of a group, and of those behind it, have signatures that pass.
+///
+/// # Safety
+///
+/// The processor runs the instructions of the form.
+#[inline(always)]
+unsafe fn passing<F: Words>(search: &Search, singles: Singles<'_>, group: u32) -> u8 {
+    let (any, others) = search.levels();
+    let first = search.run.first as usize + GROUP * group as usize;
+    let eight = &singles.signatures[first..][..GROUP];
+    // SAFETY: the slices have eight words, and the caller promises the instruction set.
+    unsafe {
+        let probe = F::splat_words(search.signature);
+        let eight = F::load_words(eight.as_ptr());
+        let mut mask = 0;
+        if let Some([beyond, lacking]) = any {
+            mask = F::few_beyond(probe, eight, beyond) & F::few_beyond(eight, probe, lacking);
+        }
+        for (bits, [beyond, lacking]) in others {
+            let prefixes = F::load_words(singles.prefixes[first..][..GROUP].as_ptr());
+            let alike = F::none_beyond(F::splat_words(bits), prefixes);
+            if alike == 0 {
+                break;
+            }
+            mask |=
+                alike & F::few_beyond(probe, eight, beyond) & F::few_beyond(eight, probe, lacking);
+        }
+        mask
+    }
+}
+
 lanes_kernel! {
     /// Leaves the groups in which some signature passes.
-    fn thin_out[F, Z = 1 or 1](search: &Search, signatures: &[u64], groups: &mut Vec<u32>) {
-        let [beyond, lacking] = search.surplus;
+    fn thin_out[F, Z = 1 or 1](search: &Search, singles: Singles<'_>, groups: &mut Vec<u32>) {
         let mut kept = 0;
         for at in 0..groups.len() {
             let group = groups[at];
-            let first = search.run.first as usize + GROUP * group as usize;
-            let eight = &signatures[first..][..GROUP];
-            // SAFETY: the kernel runs the instructions of the form, and the slice has eight words.
-            let mask = unsafe {
-                let probe = F::splat_words(search.signature);
-                let eight = F::load_words(eight.as_ptr());
-                F::few_beyond(probe, eight, beyond) & F::few_beyond(eight, probe, lacking)
-            };
+            // SAFETY: the kernel runs the instructions of the form.
+            let mask = unsafe { passing::<F>(search, singles, group) };
             groups[kept] = group;
             kept += usize::from(mask != 0);
         }
@@ -300,26 +449,19 @@ lanes_kernel! {
     /// Pushes the items of some groups whose signatures pass.
     fn candidates[F, Z = 1 or 1](
         search: &Search,
-        signatures: &[u64],
+        singles: Singles<'_>,
         groups: &[u32],
         out: &mut Vec<(u32, u32)>,
     ) {
-        let [beyond, lacking] = search.surplus;
-        // SAFETY: the kernel runs the instructions of the form, and the slice has eight words.
-        unsafe {
-            let probe = F::splat_words(search.signature);
-            for &group in groups {
-                let first = search.run.first + GROUP as u32 * group;
-                let eight = &signatures[first as usize..][..GROUP];
-                let words = F::load_words(eight.as_ptr());
-                let mut mask = F::few_beyond(probe, words, beyond);
-                mask &= F::few_beyond(words, probe, lacking);
-                while mask != 0 {
-                    let lane = mask.trailing_zeros();
-                    mask &= mask - 1;
-                    if search.items.contains(&(first + lane)) {
-                        out.push((first + lane, UNKNOWN));
-                    }
+        for &group in groups {
+            let first = search.run.first + GROUP as u32 * group;
+            // SAFETY: the kernel runs the instructions of the form.
+            let mut mask = unsafe { passing::<F>(search, singles, group) };
+            while mask != 0 {
+                let lane = mask.trailing_zeros();
+                mask &= mask - 1;
+                if search.items.contains(&(first + lane)) {
+                    out.push((first + lane, UNKNOWN));
                 }
             }
         }

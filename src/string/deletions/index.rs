@@ -146,7 +146,7 @@ impl<T: Symbol, S: Fn(u32) -> u64> Source<'_, T, S> {
         let mut batches = 0;
         for item in self.items.clone() {
             let string = self.strings.string(item as usize);
-            hasher.each((self.seed)(item), string, (0, self.k), |hash| batch.push((hash, item)));
+            hasher.each((self.seed)(item), string, (0, self.k), |hash, _| batch.push((hash, item)));
             if batch.len() < BATCH {
                 continue;
             }

@@ -6,12 +6,16 @@
 //! exactly `min(k, n)`. An index holds the hashes of all residuals of its strings; a probe looks its own
 //! up, and what it meets is verified on the symbols, once however many residuals it shares.
 //!
+//! Strings that look for each other ([`Own`]) have an index of the residuals that several of them have, which
+//! are few.
+//!
 //! The number of residuals is known from the lengths ([`residuals`]), and with it the memory
 //! ([`Deletions::bytes_for`]). What does not fit is indexed in ranges of items, best in the order of
 //! lengths, since a probe needs only the ranges with lengths within `k` of its own. This pays for
 //! `k = 1` and mostly for `k = 2`.
 
 mod index;
+mod own;
 mod probe;
 mod residual;
 
@@ -19,7 +23,8 @@ mod residual;
 mod tests;
 
 pub(crate) use index::Deletions;
-pub(crate) use probe::{Lens, Probes, Searcher};
+pub(crate) use own::{Own, OwnProbes, OwnSearcher};
+pub(crate) use probe::{Probes, Searcher};
 pub(crate) use residual::residuals;
 
 /// Strings one behind another: string `i` is `symbols[starts[i]..starts[i + 1]]`.

@@ -14,16 +14,6 @@ const BATCH: usize = 1024;
 /// Items that are met before they are verified, besides those of one probe.
 const MOST_MET: usize = if cfg!(test) { 1 << 4 } else { 1 << 12 };
 
-/// The lengths that are wanted of the strings that a probe meets.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Lens {
-    /// Every length.
-    All,
-    /// Lengths up to the probe's own, and no promise for longer ones: as a self-join over items in
-    /// the order of their lengths has it, with fewer residuals to look up.
-    UpToOwn,
-}
-
 /// Probes against an index: which strings, and what they look for.
 #[derive(Debug, Clone)]
 pub(crate) struct Probes<'a, T, S, I> {
@@ -35,7 +25,6 @@ pub(crate) struct Probes<'a, T, S, I> {
     pub seed: S,
     /// The items that a probe looks for.
     pub items: I,
-    pub lens: Lens,
     /// The bound, at most that of the index.
     pub k: u32,
 }
@@ -103,9 +92,8 @@ impl Deletions {
             let string = probes.strings.string(probe as usize);
             // The longer string loses as many symbols as it may.
             let longest = (string.len() as u64).min(k.into()) as u32;
-            let least = if probes.lens == Lens::UpToOwn { longest } else { 0 };
             let Searcher { hasher, hashes, .. } = searcher;
-            hasher.each((probes.seed)(probe), string, (least, longest), |hash| {
+            hasher.each((probes.seed)(probe), string, (0, longest), |hash, _| {
                 prefetch(&self.buckets[self.bucket(hash)]);
                 hashes.push((hash, probe));
             });

@@ -41,15 +41,15 @@ pub(super) struct Hasher {
 }
 
 impl Hasher {
-    /// Calls `residual` with the hash of each residual of a string after `least` to `most` deletions,
-    /// of which there are at most two. Deletions among equal symbols side by side give one residual.
+    /// Calls `residual` with the hash and the length of each residual of a string after `least` to `most`
+    /// deletions, of which there are at most two. Deletions among equal symbols side by side give one residual.
     #[inline(always)]
     pub(super) fn each<T: Symbol>(
         &mut self,
         seed: u64,
         string: &[T],
         (least, most): (u32, u32),
-        mut residual: impl FnMut(u64),
+        mut residual: impl FnMut(u64, usize),
     ) {
         self.sums.clear();
         let (mut sum, mut weight) = (0_u64, 1_u64);
@@ -61,7 +61,7 @@ impl Hasher {
         }
         let len = string.len();
         let sums = &self.sums[..len + 1];
-        let mut found = |sum: u64, left: usize| residual(finish(sum, seed, left));
+        let mut found = |sum: u64, left: usize| residual(finish(sum, seed, left), left);
         if least == 0 {
             found(sum, len);
         }
@@ -131,7 +131,8 @@ mod tests {
             for k in 0..=2 {
                 let mut hashes = HashSet::new();
                 let mut calls = 0;
-                hasher.each(7, &string, (0, k), |hash| {
+                hasher.each(7, &string, (0, k), |hash, left| {
+                    assert!(left + k as usize >= string.len());
                     hashes.insert(hash);
                     calls += 1;
                 });
@@ -140,7 +141,7 @@ mod tests {
                 assert_eq!(hashes.len(), expected.len(), "{string:?} {k}");
                 assert!(calls <= residuals(string.len() as u64, k));
                 for residual in expected {
-                    hasher.each(7, &residual, (0, 0), |hash| {
+                    hasher.each(7, &residual, (0, 0), |hash, _| {
                         assert!(hashes.contains(&hash), "{string:?} {residual:?}");
                         assert_eq!(*strings.entry(hash).or_insert(residual.clone()), residual);
                     });

@@ -1,6 +1,6 @@
 //! The index against all pairs by the textbook.
 
-use super::{Deletions, Lens, Probes, Searcher, Symbols, residuals};
+use super::{Deletions, Own, OwnProbes, OwnSearcher, Probes, Searcher, Symbols, residuals};
 use crate::engine::Match;
 use crate::string::rules::tests::{ALPHABETS, Random, textbook};
 
@@ -55,7 +55,7 @@ fn probes_find_all_strings_within_the_bound_and_no_other() {
         let k = random.below(k as usize + 1) as u32;
         let start = random.below(100) as u32;
         let items = |probe: u32| start + probe..160 + probe;
-        let probes = Probes { strings: of, range: 3..38, seed: |_| 5, items, lens: Lens::All, k };
+        let probes = Probes { strings: of, range: 3..38, seed: |_| 5, items, k };
         let mut out = vec![];
         index.probe(&mut searcher, strings, &probes, &mut out, &mut || false).unwrap();
         out.sort_unstable();
@@ -86,8 +86,7 @@ fn a_self_join_by_ranges_finds_each_pair_once() {
             let index = Deletions::build(strings, part, k, |_| 0, &mut || false).unwrap();
             let mut searcher = Searcher::new();
             let items = |probe: u32| 0..probe;
-            let lens = Lens::UpToOwn;
-            let probes = Probes { strings, range: 0..150, seed: |_| 0, items, lens, k };
+            let probes = Probes { strings, range: 0..150, seed: |_| 0, items, k };
             index.probe(&mut searcher, strings, &probes, &mut found, &mut || false).unwrap();
         }
         found.sort_unstable();
@@ -105,6 +104,78 @@ fn a_self_join_by_ranges_finds_each_pair_once() {
     }
 }
 
+/// The pairs within `k` of strings with the same of `keys` keys, each with itself.
+fn own_pairs(strings: Symbols<'_, u32>, starts: &[u32], k: u32) -> Vec<Match> {
+    let mut pairs = vec![];
+    for key in starts.windows(2) {
+        for probe in key[0]..key[1] {
+            for build in key[0]..=probe {
+                let (x, y) = (strings.string(probe as usize), strings.string(build as usize));
+                let detail = textbook::levenshtein(x, y);
+                if detail <= k {
+                    pairs.push(Match { probe, build, detail });
+                }
+            }
+        }
+    }
+    pairs
+}
+
+#[test]
+fn strings_of_one_collection_find_each_other() {
+    let mut random = Random(94);
+    for round in 0..60 {
+        let len = [0, 1, 4, 8, 12, 66][round % 6];
+        let keys = 1 + round % 2;
+        let (mut symbols, mut all_starts, mut key_starts) = (vec![], vec![0], vec![0]);
+        for _ in 0..keys {
+            let (more, starts) = joined(draw(&mut random, 150, len, ALPHABETS[round % 3]));
+            all_starts.extend(starts[1..].iter().map(|start| start + symbols.len()));
+            symbols.extend(more);
+            key_starts.push(all_starts.len() as u32 - 1);
+        }
+        let strings = Symbols { symbols: &symbols, starts: &all_starts };
+        let count = all_starts.len() as u32 - 1;
+        let most = round as u32 / 6 % 3;
+        let key = |item: u32| u64::from(item >= 150);
+        let own = Own::build(strings, count, most, key, &mut || false).unwrap().unwrap();
+        let mut searcher = OwnSearcher::default();
+        let first = |item: u32| key_starts[key(item) as usize];
+        for k in 0..=most {
+            let mut found = vec![];
+            // Twice, for a searcher serves any ranges.
+            for range in [0..count / 3, 0..count / 3, count / 3..count] {
+                found.truncate(found.partition_point(|found: &Match| found.probe < range.start));
+                let stop = &mut || false;
+                let probes = OwnProbes { strings, range, first, k };
+                own.probe(&mut searcher, &probes, &mut found, stop).unwrap();
+            }
+            assert!(found.is_sorted_by_key(|found| found.probe));
+            found.sort_unstable();
+            assert_eq!(found, own_pairs(strings, &key_starts, k), "{round} {k}");
+        }
+    }
+}
+
+#[test]
+fn strings_without_neighbours_have_no_groups() {
+    let symbols: Vec<u32> = (0..4_000).collect();
+    let starts: Vec<usize> = (0..=500).map(|i| 8 * i).collect();
+    let strings = Symbols { symbols: &symbols, starts: &starts };
+    let own = Own::build(strings, 500, 2, |_| 0, &mut || false).unwrap().unwrap();
+    let none = Symbols { symbols: &symbols, starts: &[0] };
+    let empty = Own::build(none, 0, 2, |_| 0, &mut || false).unwrap().unwrap();
+    assert!(own.bytes() < 500 * 4 + 100 && empty.bytes() < 100);
+    let mut found = vec![];
+    let (searcher, stop) = (&mut OwnSearcher::default(), &mut || false);
+    let probes = OwnProbes { strings, range: 0..500, first: |_| 0, k: 2 };
+    let candidates = own.probe(searcher, &probes, &mut found, stop).unwrap();
+    assert_eq!((candidates, found.len()), (0, 500));
+    let probes = OwnProbes { strings: none, range: 0..0, first: |_| 0, k: 2 };
+    empty.probe(searcher, &probes, &mut found, stop).unwrap();
+    assert_eq!(found.len(), 500);
+}
+
 #[test]
 fn strings_of_other_seeds_are_not_met() {
     let (symbols, starts) = joined(vec![vec![1, 2, 3]; 10]);
@@ -113,7 +184,7 @@ fn strings_of_other_seeds_are_not_met() {
     let index = Deletions::build(strings, 0..10, 1, seed, &mut || false).unwrap();
     let mut out = vec![];
     let items = |_| 0..10;
-    let probes = Probes { strings, range: 3..4, seed: |_| seed(1), items, lens: Lens::All, k: 1 };
+    let probes = Probes { strings, range: 3..4, seed: |_| seed(1), items, k: 1 };
     let search = &mut Searcher::new();
     let candidates = index.probe(search, strings, &probes, &mut out, &mut || false).unwrap();
     assert_eq!(candidates, 5);
@@ -129,6 +200,8 @@ fn memory_is_known_beforehand() {
         let total = (0..500).map(|i| residuals(strings.string(i).len() as u64, k)).sum();
         let index = Deletions::build(strings, 0..500, k, |_| 0, &mut || false).unwrap();
         assert!(index.bytes() as u64 <= Deletions::bytes_for(total));
+        let own = Own::build(strings, 500, k, |_| 0, &mut || false).unwrap().unwrap();
+        assert!(own.bytes() as u64 <= Own::bytes_for(500, total));
     }
 }
 
@@ -137,4 +210,5 @@ fn building_is_cancelled() {
     let (symbols, starts) = joined(vec![(0..40).collect(); 200]);
     let strings = Symbols { symbols: &symbols, starts: &starts };
     assert!(Deletions::build(strings, 0..200, 2, |_| 0, &mut || true).is_err());
+    assert!(Own::build(strings, 200, 2, |_| 0, &mut || true).is_err());
 }

@@ -113,6 +113,6 @@ fn bits_of(build: &Strings, cancel: &CancelFlag) -> Result<Vec<u8>> {
     }
     let (sample, count) = (Codes { codes: &codes, starts: &starts }, starts.len() as u32 - 1);
     let stop = &mut || cancel.check().is_err();
-    let elements = not_cancelled(Elements::choose(sample, &[0, count], stop), cancel)?;
+    let elements = not_cancelled(Elements::choose(sample, &[0, count], false, stop), cancel)?;
     Ok(elements.bits(0).to_vec())
 }

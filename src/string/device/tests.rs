@@ -48,7 +48,13 @@ fn collection(rows: &[(u32, String)], build: Option<&Strings>) -> Arc<Strings> {
     }
     let alphabet = build.map(|build| Arc::clone(&build.alphabet));
     let cancel = CancelFlag::default();
-    Arc::new(Strings::gather(&[read], Gathering { alphabet, threads: 2, cancel: &cancel }).unwrap())
+    Arc::new(
+        Strings::gather(
+            &[read],
+            Gathering { alphabet, by_prefix: false, threads: 2, cancel: &cancel },
+        )
+        .unwrap(),
+    )
 }
 
 fn rows(rng: &mut StdRng, kind: Kind, count: usize) -> Vec<(u32, String)> {

@@ -90,13 +90,13 @@ pub(crate) struct Strings<'a> {
 
 /// Checks that the columns of all groups are there.
 #[inline(always)]
-fn check_groups(band: &Band, strings: &Strings<'_>, groups: &[u32]) {
+pub(super) fn check_groups(columns: usize, strings: &Strings<'_>, groups: &[u32]) {
     let end = groups.iter().fold(0, |end, &group| end.max(group)) as usize + 1;
-    assert!(groups.is_empty() || end * 8 * band.columns <= strings.columns.len());
+    assert!(groups.is_empty() || end * 8 * columns <= strings.columns.len());
 }
 
 /// Fills a list of groups up to a multiple of `width` with its last one, and says how long it was.
-fn fill(groups: &mut Vec<u32>, width: usize) -> usize {
+pub(super) fn fill(groups: &mut Vec<u32>, width: usize) -> usize {
     let real = groups.len();
     if let Some(&last) = groups.last() {
         groups.resize(real.next_multiple_of(width), last);
@@ -112,7 +112,7 @@ lanes_kernel! {
         groups: &mut Vec<u32>,
         out: &mut Vec<(u32, u32)>,
     ) {
-        check_groups(band, &strings, groups);
+        check_groups(band.columns, &strings, groups);
         let real = fill(groups, 8 * Z);
         let mut left_bytes = [[0; 64]; Z];
         // SAFETY: the kernel runs the instructions of the form; the tables (by `search`) and the
@@ -176,7 +176,7 @@ lanes_kernel! {
         groups: &mut Vec<u32>,
         out: &mut Vec<(u32, u32)>,
     ) {
-        check_groups(band, &strings, groups);
+        check_groups(band.columns, &strings, groups);
         let real = fill(groups, 8 * Z);
         let mut left_bytes = [[0; 64]; Z];
         // SAFETY: as in `search_8`.

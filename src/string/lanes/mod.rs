@@ -1,14 +1,16 @@
-//! Levenshtein's distance for many pairs at a time, in the lanes of vectors.
+//! Levenshtein's distance and Jaro's functions for many pairs at a time, in the lanes of vectors.
 //!
 //! - [`Pattern`] and [`Band`]: one probe against strings of one length, up to a bound of 15 edits. The
 //!   band of diagonals that a path within the bound touches is at most `k + 1` wide, so that bit
 //!   vectors of 8 bits serve for `k <= 7` and of 16 bits for `k <= 15`, at any length.
+//! - [`Rows`]: Jaro's functions, of one probe and strings of one length, all of up to 32 codes.
 //! - [`pairs`]: a column of strings against another, without a bound.
 //!
 //! The strings of a [`Band`] hold codes 0 to 63 in place of symbols. Codes may stand for several
 //! symbols each: distances over codes are never more than those over symbols.
 
 mod band;
+mod jaro;
 pub(crate) mod pairs;
 mod pattern;
 
@@ -16,6 +18,7 @@ mod pattern;
 mod tests;
 
 pub(crate) use band::{Band, Strings};
+pub(crate) use jaro::Rows;
 pub(crate) use pattern::{MAX_K, Pattern};
 
 /// The number of codes that the lanes tell apart.

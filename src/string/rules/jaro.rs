@@ -13,7 +13,7 @@ use super::scratch::Scratch;
 const PREFIX_WEIGHT: f64 = 0.1;
 
 /// The symbols of a common prefix that count.
-pub(super) const PREFIX: usize = 4;
+pub(crate) const PREFIX: usize = 4;
 
 /// The similarity above which a common prefix counts.
 const BOOST_ABOVE: f64 = 0.7;

@@ -11,8 +11,10 @@
 //!   - [`Damerau`]: transpositions as well, with edits between the two allowed.
 //! - [`hamming`]: substitutions, for equal lengths.
 //! - [`jaro`], [`jaro_winkler`]: similarities by common symbols and their order.
-//! - [`Threshold`]: a function with its bound; which lengths can match, and what they may differ in.
+//! - [`Threshold`]: a function with its bound; which lengths can match, and what they may differ in;
+//!   [`Alike`]: the same for Jaro's functions by the common prefix, with the orders that match.
 
+mod alike;
 mod band;
 mod damerau;
 mod edits;
@@ -28,10 +30,11 @@ mod threshold;
 #[cfg(test)]
 pub(super) mod tests;
 
+pub(crate) use alike::{Alike, Level, ORDERED};
 pub(crate) use damerau::Damerau;
 pub(crate) use edits::Edits;
 pub(crate) use indel::Indel;
-pub(crate) use jaro::{jaro, jaro_winkler};
+pub(crate) use jaro::{PREFIX, jaro, jaro_winkler};
 pub(crate) use levenshtein::{Levenshtein, levenshtein_each};
 pub(crate) use masks::Symbol;
 pub(crate) use scratch::{Cancelled, Scratch};

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::{Boxes, Codes, Elements, Probe, Wanted, order};
+use super::{Boxes, Codes, Elements, Probe, UNKNOWN, Wanted, order};
 use crate::simd::Simd;
 use crate::string::rules::Threshold;
 use crate::string::rules::tests::{ALPHABETS, Random, textbook};
@@ -13,11 +13,13 @@ struct Items {
     codes: Vec<u8>,
     starts: Vec<usize>,
     runs: Vec<u32>,
+    /// Whether a code of the string stands for several symbols.
+    shared: Vec<bool>,
 }
 
 impl Items {
     /// Sorts strings by length; codes are symbols by their rank of first use, modulo 64.
-    fn new(mut symbols: Vec<Vec<u32>>, keys: usize) -> (Self, Elements) {
+    fn new(mut symbols: Vec<Vec<u32>>, keys: usize, by_prefix: bool) -> (Self, Elements) {
         let mut ranks = std::collections::HashMap::new();
         for symbol in symbols.iter().flatten() {
             let rank = ranks.len();
@@ -28,7 +30,8 @@ impl Items {
         let key = |s: &Vec<u32>| s.first().map_or(0, |&x| x as usize % keys);
         symbols.sort_by_key(|s| (key(s), s.len()));
         symbols.dedup();
-        let mut items = Self { symbols, codes: vec![], starts: vec![], runs: vec![0] };
+        let mut items =
+            Self { symbols, codes: vec![], starts: vec![], runs: vec![0], shared: vec![] };
         for i in 1..=items.symbols.len() {
             let run = |s: &Vec<u32>| (key(s), s.len());
             if i == items.symbols.len() || run(&items.symbols[i]) != run(&items.symbols[i - 1]) {
@@ -36,7 +39,8 @@ impl Items {
             }
         }
         items.encode(code);
-        let elements = Elements::choose(items.as_codes(), &items.runs, &mut || false).unwrap();
+        let elements =
+            Elements::choose(items.as_codes(), &items.runs, by_prefix, &mut || false).unwrap();
         let of_run = |(run, bounds): (usize, &[u32])| {
             order(items.as_codes(), run, bounds[0]..bounds[1], &elements, &mut || false).unwrap()
         };
@@ -45,6 +49,8 @@ impl Items {
         order.iter().for_each(|&i| assert!(!std::mem::replace(&mut seen[i as usize], true)));
         items.symbols = order.iter().map(|&i| items.symbols[i as usize].clone()).collect();
         items.encode(code);
+        let is_shared = |s: &Vec<u32>| s.iter().any(|symbol| ranks[symbol] >= 64);
+        items.shared = items.symbols.iter().map(is_shared).collect();
         (items, elements)
     }
 
@@ -88,7 +94,8 @@ fn found(
     k: Option<u32>,
 ) -> Vec<(u32, u32)> {
     let mut out = vec![];
-    boxes.probe(scratch, simd, probe, Wanted { run, items, surplus, k }, &mut out);
+    let wanted = Wanted { run, items, surplus, k, alike: None, is_exact: true };
+    boxes.probe(scratch, simd, probe, wanted, &mut out);
     out.sort_unstable();
     assert!(out.windows(2).all(|pair| pair[0].0 < pair[1].0), "found once");
     out
@@ -103,10 +110,14 @@ fn probes_find_all_strings_within_the_bound_and_no_other() {
     let mut random = Random(61);
     for round in 0..24 {
         let len = [4, 9, 12, 40][round % 4];
-        let (items, elements) =
-            Items::new(strings(&mut random, 1_500, len, ALPHABETS[round % 3]), 1 + round % 2);
+        let (items, elements) = Items::new(
+            strings(&mut random, 1_500, len, ALPHABETS[round % 3]),
+            1 + round % 2,
+            false,
+        );
         let codes = items.as_codes();
-        let boxes = Boxes::build(codes, &items.runs, elements, &mut || false).unwrap();
+        let boxes =
+            Boxes::build(codes, &items.shared, &items.runs, elements, &mut || false).unwrap();
         let mut scratch = Probe::new();
         for _ in 0..40 {
             let probe = codes.string(random.below(codes.len()));
@@ -143,9 +154,11 @@ fn candidates_hold_all_matches_over_symbols_of_every_function() {
     let mut random = Random(62);
     for round in 0..12 {
         let alphabet = [2, 26, 200, 0x11_0000][round % 4];
-        let (items, elements) = Items::new(strings(&mut random, 900, 10, alphabet), 1);
+        let (items, elements) =
+            Items::new(strings(&mut random, 900, 10, alphabet), 1, round % 3 == 0);
         let codes = items.as_codes();
-        let boxes = Boxes::build(codes, &items.runs, elements, &mut || false).unwrap();
+        let boxes =
+            Boxes::build(codes, &items.shared, &items.runs, elements, &mut || false).unwrap();
         let mut scratch = Probe::new();
         for _ in 0..60 {
             let probe = random.below(codes.len());
@@ -179,18 +192,74 @@ fn candidates_hold_all_matches_over_symbols_of_every_function() {
 }
 
 #[test]
+fn matches_by_jaros_functions_are_found_and_what_codes_do_not_tell() {
+    let mut random = Random(64);
+    for round in 0..16 {
+        let alphabet = [2, 26, 70, 0x11_0000][round % 4];
+        let len = [6, 12, 20, 40][round / 4];
+        let by_prefix = round % 3 > 0;
+        let (items, elements) =
+            Items::new(strings(&mut random, 1_200, len, alphabet), 1, by_prefix);
+        let codes = items.as_codes();
+        let boxes =
+            Boxes::build(codes, &items.shared, &items.runs, elements, &mut || false).unwrap();
+        let mut scratch = Probe::new();
+        for _ in 0..60 {
+            let probe = random.below(codes.len());
+            let x = &items.symbols[probe];
+            let t = (1 + random.below(100)) as f64 / 100.0;
+            let threshold = [Threshold::Jaro, Threshold::JaroWinkler][random.below(2)](t);
+            let run = random.below(boxes.runs());
+            let lens = [x.len() as u32, boxes.string_len(run) as u32];
+            if threshold.always(lens[0], lens[1]) {
+                continue;
+            }
+            let alike = threshold.alike(lens[0], lens[1]);
+            let is_exact = !items.shared[probe] && random.below(4) > 0;
+            for &simd in Simd::available() {
+                let mut out = vec![];
+                if let Some(alike) = &alike {
+                    let (surplus, alike) = (alike.surplus(), Some(alike));
+                    let (items, k) = (boxes.items(run), None);
+                    let wanted = Wanted { run, items, surplus, k, alike, is_exact };
+                    boxes.probe(&mut scratch, simd, codes.string(probe), wanted, &mut out);
+                }
+                out.sort_unstable();
+                for item in boxes.items(run) {
+                    let y = &items.symbols[item as usize];
+                    let matches = match threshold {
+                        Threshold::Jaro(t) => textbook::jaro(x, y) >= t,
+                        _ => textbook::jaro_winkler(x, y) >= t,
+                    };
+                    let found = out.binary_search_by_key(&item, |&(item, _)| item);
+                    let found = found.ok().map(|at| out[at].1);
+                    // Only what codes tell may be decided.
+                    let may_decide = is_exact && !items.shared[item as usize];
+                    match found {
+                        None => assert!(!matches, "{simd} {threshold:?} {x:?} {y:?}"),
+                        Some(0) => assert!(matches && may_decide, "{threshold:?} {x:?} {y:?}"),
+                        Some(distance) => assert_eq!(distance, UNKNOWN),
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
 fn survivors_are_at_most_what_is_there() {
     let mut random = Random(63);
-    let (items, elements) = Items::new(strings(&mut random, 4_000, 6, 26), 1);
+    let (items, elements) = Items::new(strings(&mut random, 4_000, 6, 26), 1, false);
     let codes = items.as_codes();
-    let boxes = Boxes::build(codes, &items.runs, elements, &mut || false).unwrap();
+    let boxes = Boxes::build(codes, &items.shared, &items.runs, elements, &mut || false).unwrap();
     let mut scratch = Probe::new();
     for run in 0..boxes.runs() {
         let items = boxes.items(run);
         let all = [u32::MAX; 2];
         let probe = codes.string(items.start as usize);
         let simd = Simd::detect();
-        let wanted = |items, surplus| Wanted { run, items, surplus, k: None };
+        let wanted =
+            |items, surplus| Wanted { run, items, surplus, k: None, alike: None, is_exact: true };
         let met = boxes.survivors(&mut scratch, simd, probe, wanted(items.clone(), all));
         assert_eq!(met.tested, items.len().div_ceil(64) as u64);
         assert_eq!((met.blocks, met.groups), (met.tested, items.len().div_ceil(8) as u64));
@@ -202,8 +271,8 @@ fn survivors_are_at_most_what_is_there() {
 #[test]
 fn an_index_without_strings_is_searched_in_vain() {
     let codes = Codes { codes: &[], starts: &[0] };
-    let elements = Elements::choose(codes, &[0, 0], &mut || false).unwrap();
-    let boxes = Boxes::build(codes, &[0, 0], elements, &mut || false).unwrap();
+    let elements = Elements::choose(codes, &[0, 0], true, &mut || false).unwrap();
+    let boxes = Boxes::build(codes, &[], &[0, 0], elements, &mut || false).unwrap();
     let search: (&[u8], usize, Range<u32>) = (&[1, 2], 0, 0..9);
     assert!(found(&boxes, &mut Probe::new(), Simd::detect(), search, [2, 2], Some(2)).is_empty());
 }
@@ -214,8 +283,8 @@ fn building_is_cancelled() {
     let starts: Vec<usize> = (0..=20_000).map(|i| 3 * i).collect();
     let codes = Codes { codes: &strings, starts: &starts };
     let runs = [0, 20_000];
-    assert!(Elements::choose(codes, &runs, &mut || true).is_err());
-    let elements = Elements::choose(codes, &runs, &mut || false).unwrap();
+    assert!(Elements::choose(codes, &runs, false, &mut || true).is_err());
+    let elements = Elements::choose(codes, &runs, false, &mut || false).unwrap();
     assert!(order(codes, 0, 0..runs[1], &elements, &mut || true).is_err());
-    assert!(Boxes::build(codes, &runs, elements, &mut || true).is_err());
+    assert!(Boxes::build(codes, &[false; 20_000], &runs, elements, &mut || true).is_err());
 }

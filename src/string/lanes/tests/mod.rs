@@ -1,5 +1,6 @@
 //! The lanes against the textbook, in every form that the processor runs.
 
+mod jaro;
 mod pairs;
 
 use super::{Band, Pattern, Strings, interleave};
