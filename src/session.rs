@@ -25,7 +25,7 @@ use crate::plan::{
 use crate::published;
 use crate::set::SetFamily;
 use crate::sql::{restore_definition, rewrite_sql_with_dialect};
-use crate::string::StringFamily;
+use crate::string::{StringFamily, StringFunction};
 use crate::vector::VectorFamily;
 
 /// Adds the functions, the options, the analyzer rule and the query planner of the similarity
@@ -122,6 +122,13 @@ fn install_parts_of(
                 );
             }
         }
+    }
+    // A user's function of that name stays.
+    let levenshtein = functions::levenshtein();
+    match present.iter_mut().find(|other| shares_name(other, &levenshtein)) {
+        Some(other) if StringFunction::is_levenshtein(other) => *other = levenshtein,
+        Some(_) => {}
+        None => present.push(levenshtein),
     }
     Ok(builder)
 }

@@ -88,7 +88,8 @@ pub(super) fn scheduler_session_in(
 pub fn function_registry() -> BallistaFunctionRegistry {
     let mut registry = BallistaFunctionRegistry::default();
     let nested = datafusion::functions_nested::all_default_nested_functions();
-    for function in nested.into_iter().chain(functions::all()).chain(marker_functions()) {
+    let ours = functions::all().into_iter().chain([functions::levenshtein()]);
+    for function in nested.into_iter().chain(ours).chain(marker_functions()) {
         for alias in function.aliases() {
             registry.scalar_functions.insert(alias.clone(), Arc::clone(&function));
         }

@@ -11,6 +11,7 @@
 //! tokenize.rs       TokenizerUdf: types, errors, evaluation
 //! token_lists.rs      q-grams, words and shingles of one row, appended to a List<Utf8>
 //! strings.rs        StringUdf: distances and similarities of two texts
+//! levenshtein.rs    LevenshteinUdf: DataFusion's function, quicker
 //! documentation.rs  what SHOW FUNCTIONS and information_schema.routines say
 //! ```
 //!
@@ -21,6 +22,7 @@
 mod columns;
 mod documentation;
 mod integers;
+mod levenshtein;
 mod overlap;
 mod scores;
 mod similarity;
@@ -38,9 +40,9 @@ use arrow::datatypes::DataType;
 use datafusion::common::{Result, plan_err};
 use datafusion::logical_expr::ScalarUDF;
 
+pub use levenshtein::LevenshteinUdf;
 pub use similarity::SimilarityUdf;
 pub use strings::StringUdf;
-pub(crate) use strings::string_function_of;
 pub use tokenize::TokenizerUdf;
 pub(crate) use tokenize::text_source;
 pub use tokenizer::Tokenizer;
@@ -57,7 +59,16 @@ static TOKENIZERS: LazyLock<[Arc<ScalarUDF>; 3]> =
 static STRINGS: LazyLock<[Arc<ScalarUDF>; 6]> =
     LazyLock::new(|| StringFunction::OWN.map(|f| Arc::new(ScalarUDF::from(StringUdf::new(f)))));
 
-/// Every function of this crate, each with its aliases, ready to register.
+static LEVENSHTEIN: LazyLock<Arc<ScalarUDF>> =
+    LazyLock::new(|| Arc::new(ScalarUDF::from(LevenshteinUdf::default())));
+
+/// DataFusion's `levenshtein`, evaluated many pairs at a time. Sessions have it in the place of
+/// DataFusion's, which gives the same values.
+pub fn levenshtein() -> Arc<ScalarUDF> {
+    Arc::clone(&LEVENSHTEIN)
+}
+
+/// Every function that this crate adds to those of DataFusion, each with its aliases, ready to register.
 pub fn all() -> Vec<Arc<ScalarUDF>> {
     SIMILARITY.iter().chain(TOKENIZERS.iter()).chain(STRINGS.iter()).map(Arc::clone).collect()
 }
@@ -79,11 +90,19 @@ pub fn measure_of(udf: &ScalarUDF) -> Option<Measure> {
     udf.inner().downcast_ref::<SimilarityUdf>().map(SimilarityUdf::measure)
 }
 
-/// The function that computes a distance or similarity of texts; `levenshtein` is DataFusion's own.
+/// The function that computes a distance or similarity of texts.
 pub fn string_udf(function: StringFunction) -> Arc<ScalarUDF> {
     match StringFunction::OWN.iter().position(|own| *own == function) {
         Some(place) => Arc::clone(&STRINGS[place]),
-        None => datafusion::functions::string::levenshtein(),
+        None => levenshtein(),
+    }
+}
+
+/// The function of two texts that `udf` computes, `None` when it is not a function of this crate.
+pub(crate) fn string_function_of(udf: &ScalarUDF) -> Option<StringFunction> {
+    match udf.inner().downcast_ref::<StringUdf>() {
+        Some(udf) => Some(udf.function()),
+        None => udf.inner().is::<LevenshteinUdf>().then_some(StringFunction::Levenshtein),
     }
 }
 

@@ -1,19 +1,19 @@
-//! The functions over two texts that DataFusion lacks.
+//! The functions over two texts that DataFusion lacks, and the evaluation of all.
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, Float64Builder, Int64Builder};
-use arrow::datatypes::DataType;
+use arrow::array::{ArrayRef, PrimitiveArray, new_null_array};
+use arrow::buffer::NullBuffer;
+use arrow::datatypes::{ArrowPrimitiveType, DataType, Float64Type, Int32Type, Int64Type};
 use datafusion::common::utils::take_function_args;
-use datafusion::common::{Result, ScalarValue, exec_err, plan_err};
+use datafusion::common::{Result, ScalarValue, exec_err, internal_err, plan_err};
 use datafusion::logical_expr::{
-    ColumnarValue, Documentation, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
-    TypeSignature, Volatility,
+    ColumnarValue, Documentation, ScalarFunctionArgs, ScalarUDFImpl, Signature, TypeSignature,
+    Volatility,
 };
 
 use super::{documentation, wrong_count};
-use crate::simd::Simd;
-use crate::string::{StringFunction, Value, Values, levenshtein_similarity};
+use crate::string::{ColumnValues, StringFunction, TextColumn, Unequal, Value};
 use crate::values::{Texts, TokenKind};
 
 /// A distance or similarity of two texts.
@@ -26,13 +26,8 @@ pub struct StringUdf {
     signature: Signature,
 }
 
-/// The function of this crate that `udf` computes.
-pub(crate) fn string_function_of(udf: &ScalarUDF) -> Option<StringFunction> {
-    udf.inner().downcast_ref::<StringUdf>().map(|udf| udf.function)
-}
-
 impl StringUdf {
-    /// The function.
+    /// The SQL function that computes `function`.
     pub fn new(function: StringFunction) -> Self {
         // As for the measures of sets: the last two accept any arguments as they are, and the first is an
         // example for SHOW FUNCTIONS.
@@ -42,6 +37,11 @@ impl StringUdf {
             TypeSignature::Nullary,
         ];
         Self { function, signature: Signature::one_of(signatures, Volatility::Immutable) }
+    }
+
+    /// The function.
+    pub(super) fn function(&self) -> StringFunction {
+        self.function
     }
 
     fn check(&self, argument: &DataType) -> Result<()> {
@@ -92,14 +92,8 @@ impl ScalarUDFImpl for StringUdf {
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let [a, b] = take_function_args(self.name(), &args.args)?;
-        let all_scalar = matches!((a, b), (ColumnarValue::Scalar(_), ColumnarValue::Scalar(_)));
-        let rows = if all_scalar { 1 } else { args.number_rows };
-        let values = evaluate(self.function, [&Column::of(a)?, &Column::of(b)?], rows)?;
-        if all_scalar {
-            return Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&values, 0)?));
-        }
-        Ok(ColumnarValue::Array(values))
+        let data_type = args.return_field.data_type();
+        evaluate(self.function, data_type, &args.args, args.number_rows)
     }
 
     fn documentation(&self) -> Option<&Documentation> {
@@ -127,61 +121,77 @@ impl Column {
         })
     }
 
-    fn value(&self, row: usize) -> Option<&str> {
-        self.texts.value(if self.is_scalar { 0 } else { row })
+    fn texts(&self) -> TextColumn<'_> {
+        TextColumn { texts: &self.texts, is_scalar: self.is_scalar }
+    }
+
+    /// The NULL rows among so many.
+    fn nulls(&self, rows: usize) -> Option<NullBuffer> {
+        match self.is_scalar {
+            true => self.texts.value(0).is_none().then(|| NullBuffer::new_null(rows)),
+            false => self.texts.nulls(),
+        }
     }
 }
 
-fn evaluate(function: StringFunction, [a, b]: [&Column; 2], rows: usize) -> Result<ArrayRef> {
-    let mut values = Values::new(function);
-    let pair = |values: &mut Values, row: usize| -> Result<Option<Value>> {
-        let Some((a, b)) = a.value(row).zip(b.value(row)) else { return Ok(None) };
-        match values.of(a, b) {
-            Some(value) => Ok(Some(value)),
-            None => exec_err!(
-                "{} needs two texts of the same length, found {a:?} of {} and {b:?} of {} characters",
-                function.name(),
-                a.chars().count(),
-                b.chars().count()
-            ),
+/// The values of a function as `data_type`: `Int32`, `Int64` or `Float64`.
+pub(super) fn evaluate(
+    function: StringFunction,
+    data_type: &DataType,
+    arguments: &[ColumnarValue],
+    rows: usize,
+) -> Result<ColumnarValue> {
+    let [a, b] = take_function_args(function.name(), arguments)?;
+    let all_scalar = matches!((a, b), (ColumnarValue::Scalar(_), ColumnarValue::Scalar(_)));
+    let rows = if all_scalar { 1 } else { rows };
+    let columns = [Column::of(a)?, Column::of(b)?];
+    let nulls = NullBuffer::union(columns[0].nulls(rows).as_ref(), columns[1].nulls(rows).as_ref());
+    let values: ArrayRef = if nulls.as_ref().is_some_and(|nulls| nulls.null_count() == rows) {
+        new_null_array(data_type, rows)
+    } else {
+        let texts = columns.each_ref().map(Column::texts);
+        match data_type {
+            DataType::Int32 => array_of::<Int32Type>(function, texts, rows, nulls, distance)?,
+            DataType::Int64 => {
+                array_of::<Int64Type>(function, texts, rows, nulls, |value| distance(value).into())?
+            }
+            DataType::Float64 => {
+                array_of::<Float64Type>(function, texts, rows, nulls, Value::number)?
+            }
+            other => return internal_err!("{} does not give {other}", function.name()),
         }
     };
-    if function.is_distance() {
-        let mut distances = Int64Builder::with_capacity(rows);
-        for row in 0..rows {
-            distances.append_option(pair(&mut values, row)?.map(|value| value.number() as i64));
-        }
-        return Ok(Arc::new(distances.finish()));
-    }
-    if function == StringFunction::LevenshteinSimilarity {
-        return Ok(similarities_by_lanes(&mut values, [a, b], rows));
-    }
-    let mut similarities = Float64Builder::with_capacity(rows);
-    for row in 0..rows {
-        similarities.append_option(pair(&mut values, row)?.map(Value::number));
-    }
-    Ok(Arc::new(similarities.finish()))
+    Ok(match all_scalar {
+        true => ColumnarValue::Scalar(ScalarValue::try_from_array(&values, 0)?),
+        false => ColumnarValue::Array(values),
+    })
 }
 
-/// `levenshtein_similarity`, of many pairs at a time.
-fn similarities_by_lanes(values: &mut Values, [a, b]: [&Column; 2], rows: usize) -> ArrayRef {
-    /// Pairs at a time.
-    const PAIRS: usize = 1 << 12;
-    let simd = Simd::detect();
-    let mut similarities = Float64Builder::with_capacity(rows);
-    let (mut pairs, mut distances) = (Vec::with_capacity(PAIRS.min(rows)), vec![]);
-    for start in (0..rows).step_by(PAIRS) {
-        let some = start..rows.min(start + PAIRS);
-        let pair = |row: usize| a.value(row).zip(b.value(row));
-        pairs.clear();
-        pairs.extend(some.clone().filter_map(pair).map(|(a, b)| [a, b]));
-        values.levenshteins(simd, &pairs, &mut distances);
-        let mut known = pairs.iter().zip(&distances).map(|([a, b], distance)| {
-            levenshtein_similarity(*distance, a.chars().count().max(b.chars().count()))
-        });
-        for row in some {
-            similarities.append_option(pair(row).and_then(|_| known.next()));
-        }
+/// A number of edits, of which texts in memory have fewer than 2^31.
+fn distance(value: Value) -> i32 {
+    match value {
+        Value::Distance(distance) => distance as i32,
+        Value::Similarity(_) => 0,
     }
-    Arc::new(similarities.finish())
+}
+
+fn array_of<T: ArrowPrimitiveType>(
+    function: StringFunction,
+    texts: [TextColumn<'_>; 2],
+    rows: usize,
+    nulls: Option<NullBuffer>,
+    number: impl Fn(Value) -> T::Native,
+) -> Result<ArrayRef> {
+    let mut numbers = Vec::with_capacity(rows);
+    let found = ColumnValues::new(function, texts).each(rows, |value| numbers.push(number(value)));
+    if let Err(Unequal(row)) = found {
+        let [a, b] = texts.map(|column| column.value(row).unwrap_or_default());
+        return exec_err!(
+            "{} needs two texts of the same length, found {a:?} of {} and {b:?} of {} characters",
+            function.name(),
+            a.chars().count(),
+            b.chars().count()
+        );
+    }
+    Ok(Arc::new(PrimitiveArray::<T>::try_new(numbers.into(), nulls)?))
 }

@@ -141,7 +141,7 @@ impl StringFunction {
     }
 
     /// Whether `udf` is DataFusion's `levenshtein`; the implementation decides, not the name.
-    pub(super) fn is_levenshtein(udf: &ScalarUDF) -> bool {
+    pub(crate) fn is_levenshtein(udf: &ScalarUDF) -> bool {
         udf.inner().downcast_ref::<LevenshteinFunc>().is_some()
     }
 }

@@ -9,6 +9,7 @@
 //! lanes/          the edit distances of 64 texts at a time
 //! deletions/      an index of what is left after deletions: neighbours.rs joins by it
 //! device/         boxes on a GPU
+//! columns.rs      a function of two columns, outside joins
 //! finder.rs       the build items for a probe item
 //! decide.rs       pairs that are left  cursor.rs       one partition of the join
 //! prepared.rs     a join by lanes
@@ -24,6 +25,7 @@ mod alphabet;
 mod axis;
 mod boxes;
 mod collection;
+mod columns;
 mod cursor;
 mod decide;
 mod deletions;
@@ -46,7 +48,8 @@ mod value;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use columns::{ColumnValues, TextColumn, Unequal};
 pub(crate) use family::StringFamily;
 pub use function::StringFunction;
 pub(crate) use strategies::STRATEGIES;
-pub(crate) use value::{Value, Values, levenshtein_similarity};
+pub(crate) use value::Value;

@@ -1,11 +1,9 @@
 //! The value of a function for two texts.
 
 use super::function::StringFunction;
-use super::lanes::pairs::{Pairs, Text};
 use super::rules::{
     self, Cancelled, Damerau, Edits, Indel, Levenshtein, Scratch, Symbol, similarity,
 };
-use crate::simd::Simd;
 
 /// A distance or a similarity.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -24,11 +22,6 @@ impl Value {
             Self::Similarity(similarity) => similarity,
         }
     }
-}
-
-/// `levenshtein_similarity` of texts with a distance, the longer of which has so many characters.
-pub(crate) fn levenshtein_similarity(distance: u32, longer: usize) -> f64 {
-    similarity(distance, longer as u64)
 }
 
 /// Text as the functions read it: a text of ASCII has its bytes for scalars.
@@ -80,46 +73,18 @@ pub(crate) struct Values {
     function: StringFunction,
     scalars: [Scalars; 2],
     scratch: Scratch,
-    pairs: Pairs,
 }
 
 impl Values {
     pub(crate) fn new(function: StringFunction) -> Self {
-        Self { function, scalars: Default::default(), scratch: Scratch::new(), pairs: Pairs::new() }
-    }
-
-    /// Writes the Levenshtein distances of some pairs of texts to `distances`.
-    pub(crate) fn levenshteins<'a>(
-        &mut self,
-        simd: Simd,
-        pairs: &[[&'a str; 2]],
-        distances: &mut Vec<u32>,
-    ) {
-        distances.clear();
-        distances.resize(pairs.len(), 0);
-        if pairs.iter().flatten().all(|text| text.is_ascii()) {
-            let texts =
-                |place: usize| pairs[place].map(|text: &'a str| Text::from(text.as_bytes()));
-            // Nothing ends it early.
-            if self.pairs.levenshtein(simd, texts, distances, &mut || false).is_ok() {
-                return;
-            }
-        }
-        for ([a, b], distance) in pairs.iter().zip(distances) {
-            let value = self.evaluate(StringFunction::Levenshtein, a, b);
-            *distance = value.map_or(0, |value| value.number() as u32);
-        }
+        Self { function, scalars: Default::default(), scratch: Scratch::new() }
     }
 
     /// The value for two texts; `None` where the function has none, for texts of different lengths.
     pub(crate) fn of(&mut self, a: &str, b: &str) -> Option<Value> {
-        self.evaluate(self.function, a, b)
-    }
-
-    fn evaluate(&mut self, function: StringFunction, a: &str, b: &str) -> Option<Value> {
-        let Self { scalars, scratch, .. } = self;
+        let Self { function, scalars, scratch } = self;
         scalars.iter_mut().zip([a, b]).for_each(|(scalars, text)| scalars.begin(text));
-        with_symbols(scalars, [a, b], Evaluate { function, scratch })
+        with_symbols(scalars, [a, b], Evaluate { function: *function, scratch })
     }
 }
 

@@ -43,6 +43,10 @@ impl Lanes for Avx2 {
         fn or(a, b) = _mm256_or_si256(a, b);
         fn xor(a, b) = _mm256_xor_si256(a, b);
         fn not(a) = _mm256_xor_si256(a, _mm256_set1_epi8(-1));
+        fn or_nor(a, b, c) = {
+            let neither = _mm256_andnot_si256(_mm256_or_si256(b, c), _mm256_set1_epi8(-1));
+            _mm256_or_si256(a, neither)
+        };
         fn add8(a, b) = _mm256_add_epi8(a, b);
         fn add16(a, b) = _mm256_add_epi16(a, b);
         fn half8(a) = _mm256_and_si256(_mm256_srli_epi16::<1>(a), _mm256_set1_epi8(0x7f));
@@ -262,6 +266,18 @@ impl Pairs for Avx2 {
     }
 
     #[inline(always)]
+    unsafe fn sub<const W: usize>(a: V, b: V) -> V {
+        // SAFETY: the caller promises the instruction set.
+        unsafe {
+            match W {
+                16 => both!((a, b) _mm256_sub_epi16(a, b)),
+                32 => both!((a, b) _mm256_sub_epi32(a, b)),
+                _ => both!((a, b) _mm256_sub_epi64(a, b)),
+            }
+        }
+    }
+
+    #[inline(always)]
     unsafe fn where_any<const W: usize>(seen: V, a: V) -> V {
         // SAFETY: the caller promises the instruction set.
         unsafe {
@@ -307,17 +323,26 @@ impl Pairs for Avx2 {
     }
 
     #[inline(always)]
-    unsafe fn add_from<const W: usize>(a: V, first: V, column: V) -> V {
+    unsafe fn sign<const W: usize>(a: V) -> V {
         // SAFETY: the caller promises the instruction set.
         unsafe {
-            let one = <Self as Pairs>::splat_lanes::<W>(1);
-            // Minus one where the lane has not begun.
-            let idle = match W {
-                16 => both!((first, column) _mm256_cmpgt_epi16(first, column)),
-                32 => both!((first, column) _mm256_cmpgt_epi32(first, column)),
-                _ => both!((first, column) _mm256_cmpgt_epi64(first, column)),
-            };
-            Self::add::<W>(a, Self::add::<W>(idle, one))
+            match W {
+                16 => both!((a) _mm256_srli_epi16::<15>(a)),
+                32 => both!((a) _mm256_srli_epi32::<31>(a)),
+                _ => both!((a) _mm256_srli_epi64::<63>(a)),
+            }
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn half<const W: usize>(a: V) -> V {
+        // SAFETY: the caller promises the instruction set.
+        unsafe {
+            match W {
+                16 => both!((a) _mm256_srli_epi16::<1>(a)),
+                32 => both!((a) _mm256_srli_epi32::<1>(a)),
+                _ => both!((a) _mm256_srli_epi64::<1>(a)),
+            }
         }
     }
 }

@@ -33,6 +33,8 @@ impl<const VBMI: bool> Lanes for Avx512<VBMI> {
         fn or(a: __m512i, b: __m512i) -> __m512i = _mm512_or_si512(a, b);
         fn xor(a: __m512i, b: __m512i) -> __m512i = _mm512_xor_si512(a, b);
         fn not(a: __m512i) -> __m512i = _mm512_xor_si512(a, _mm512_set1_epi64(-1));
+        fn or_nor(a: __m512i, b: __m512i, c: __m512i) -> __m512i =
+            _mm512_ternarylogic_epi64::<0xf1>(a, b, c);
         fn add8(a: __m512i, b: __m512i) -> __m512i = _mm512_add_epi8(a, b);
         fn add16(a: __m512i, b: __m512i) -> __m512i = _mm512_add_epi16(a, b);
         fn half8(a: __m512i) -> __m512i =
@@ -187,6 +189,18 @@ impl<const VBMI: bool> Pairs for Avx512<VBMI> {
     }
 
     #[inline(always)]
+    unsafe fn sub<const W: usize>(a: __m512i, b: __m512i) -> __m512i {
+        // SAFETY: the caller promises the instruction set.
+        unsafe {
+            match W {
+                16 => _mm512_sub_epi16(a, b),
+                32 => _mm512_sub_epi32(a, b),
+                _ => _mm512_sub_epi64(a, b),
+            }
+        }
+    }
+
+    #[inline(always)]
     unsafe fn splat_lanes<const W: usize>(value: u16) -> __m512i {
         // SAFETY: the caller promises the instruction set.
         unsafe {
@@ -199,22 +213,25 @@ impl<const VBMI: bool> Pairs for Avx512<VBMI> {
     }
 
     #[inline(always)]
-    unsafe fn add_from<const W: usize>(a: __m512i, first: __m512i, column: __m512i) -> __m512i {
+    unsafe fn sign<const W: usize>(a: __m512i) -> __m512i {
         // SAFETY: the caller promises the instruction set.
         unsafe {
             match W {
-                16 => {
-                    let live = _mm512_cmple_epu16_mask(first, column);
-                    _mm512_mask_add_epi16(a, live, a, _mm512_set1_epi16(1))
-                }
-                32 => {
-                    let live = _mm512_cmple_epu32_mask(first, column);
-                    _mm512_mask_add_epi32(a, live, a, _mm512_set1_epi32(1))
-                }
-                _ => {
-                    let live = _mm512_cmple_epu64_mask(first, column);
-                    _mm512_mask_add_epi64(a, live, a, _mm512_set1_epi64(1))
-                }
+                16 => _mm512_srli_epi16::<15>(a),
+                32 => _mm512_srli_epi32::<31>(a),
+                _ => _mm512_srli_epi64::<63>(a),
+            }
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn half<const W: usize>(a: __m512i) -> __m512i {
+        // SAFETY: the caller promises the instruction set.
+        unsafe {
+            match W {
+                16 => _mm512_srli_epi16::<1>(a),
+                32 => _mm512_srli_epi32::<1>(a),
+                _ => _mm512_srli_epi64::<1>(a),
             }
         }
     }

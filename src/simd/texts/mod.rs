@@ -38,6 +38,8 @@ pub(crate) trait Lanes: Copy {
     unsafe fn or(a: Self::V, b: Self::V) -> Self::V;
     unsafe fn xor(a: Self::V, b: Self::V) -> Self::V;
     unsafe fn not(a: Self::V) -> Self::V;
+    /// `a | !(b | c)`.
+    unsafe fn or_nor(a: Self::V, b: Self::V, c: Self::V) -> Self::V;
     unsafe fn add8(a: Self::V, b: Self::V) -> Self::V;
     unsafe fn add16(a: Self::V, b: Self::V) -> Self::V;
     /// Each lane shifted right by one.
@@ -85,9 +87,12 @@ pub(crate) trait Pairs: Lanes {
     unsafe fn unpack32(low: Self::V, high: Self::V) -> [Self::V; 2];
     /// The values of 32 lanes of 32 bits, all below 2^15, as lanes of 16 bits.
     unsafe fn pack32(lanes: [Self::V; 2]) -> Self::V;
+    unsafe fn sub<const W: usize>(a: Self::V, b: Self::V) -> Self::V;
     unsafe fn splat_lanes<const W: usize>(value: u16) -> Self::V;
-    /// `a + 1` in the lanes with `first <= column`, `a` in the others; all below 128.
-    unsafe fn add_from<const W: usize>(a: Self::V, first: Self::V, column: Self::V) -> Self::V;
+    /// The highest bit of each lane as a number.
+    unsafe fn sign<const W: usize>(a: Self::V) -> Self::V;
+    /// Each lane shifted right by one.
+    unsafe fn half<const W: usize>(a: Self::V) -> Self::V;
 }
 
 /// Eight words of 64 bits: the unions or the intersections of eight boxes, or eight signatures.

@@ -94,6 +94,11 @@ impl Lanes for Portable {
     }
 
     #[inline(always)]
+    unsafe fn or_nor(a: V, b: V, c: V) -> V {
+        std::array::from_fn(|i| a[i] | !(b[i] | c[i]))
+    }
+
+    #[inline(always)]
     unsafe fn add8(a: V, b: V) -> V {
         std::array::from_fn(|i| a[i].wrapping_add(b[i]))
     }
@@ -239,15 +244,23 @@ impl Pairs for Portable {
     }
 
     #[inline(always)]
+    unsafe fn sub<const W: usize>(a: V, b: V) -> V {
+        lanes::<W, 2>([&a, &b], |[a, b]| a.wrapping_sub(b))
+    }
+
+    #[inline(always)]
     unsafe fn splat_lanes<const W: usize>(value: u16) -> V {
         lanes::<W, 0>([], |[]| value.into())
     }
 
     #[inline(always)]
-    unsafe fn add_from<const W: usize>(a: V, first: V, column: V) -> V {
-        lanes::<W, 3>([&a, &first, &column], |[a, first, column]| {
-            a.wrapping_add(u64::from(first <= column))
-        })
+    unsafe fn sign<const W: usize>(a: V) -> V {
+        lanes::<W, 1>([&a], |[a]| a >> (W - 1))
+    }
+
+    #[inline(always)]
+    unsafe fn half<const W: usize>(a: V) -> V {
+        lanes::<W, 1>([&a], |[a]| a >> 1)
     }
 }
 

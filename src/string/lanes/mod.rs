@@ -4,7 +4,7 @@
 //!   band of diagonals that a path within the bound touches is at most `k + 1` wide, so that bit
 //!   vectors of 8 bits serve for `k <= 7` and of 16 bits for `k <= 15`, at any length.
 //! - [`Rows`]: Jaro's functions, of one probe and strings of one length, all of up to 32 codes.
-//! - [`pairs`]: a column of strings against another, without a bound.
+//! - [`pairs`]: a column of strings against another, without a bound; other counts of edits as well.
 //!
 //! The strings of a [`Band`] hold codes 0 to 63 in place of symbols. Codes may stand for several
 //! symbols each: distances over codes are never more than those over symbols.

@@ -42,7 +42,7 @@ pub(crate) fn jaro_winkler<T: Symbol>(scratch: &mut Scratch, a: &[T], b: &[T]) -
 
 /// Jaro's similarity of strings that are not both empty.
 #[inline]
-pub(super) fn value(a: usize, b: usize, common: usize, transpositions: usize) -> f64 {
+pub(crate) fn value(a: usize, b: usize, common: usize, transpositions: usize) -> f64 {
     if common == 0 {
         return 0.0;
     }
@@ -52,7 +52,7 @@ pub(super) fn value(a: usize, b: usize, common: usize, transpositions: usize) ->
 
 /// Winkler's similarity from Jaro's and the length of the common prefix.
 #[inline]
-pub(super) fn boost(jaro: f64, prefix: usize) -> f64 {
+pub(crate) fn boost(jaro: f64, prefix: usize) -> f64 {
     if jaro > BOOST_ABOVE {
         (jaro + prefix as f64 * PREFIX_WEIGHT * (1.0 - jaro)).min(1.0)
     } else {

@@ -34,9 +34,10 @@ pub(crate) use alike::{Alike, Level, ORDERED};
 pub(crate) use damerau::Damerau;
 pub(crate) use edits::Edits;
 pub(crate) use indel::Indel;
-pub(crate) use jaro::{PREFIX, jaro, jaro_winkler};
+pub(crate) use jaro::{PREFIX, boost, jaro, jaro_winkler, value as jaro_value};
 pub(crate) use levenshtein::{Levenshtein, levenshtein_each};
 pub(crate) use masks::Symbol;
+pub(crate) use queues::window;
 pub(crate) use scratch::{Cancelled, Scratch};
 pub(crate) use threshold::{Threshold, similarity};
 

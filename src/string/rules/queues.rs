@@ -3,7 +3,7 @@
 use super::masks::Symbol;
 
 /// The distance within which equal symbols are common.
-pub(super) fn window(a: usize, b: usize) -> usize {
+pub(crate) fn window(a: usize, b: usize) -> usize {
     (a.max(b) / 2).saturating_sub(1)
 }
 

@@ -1,5 +1,6 @@
 //! Tests of joins of texts.
 
+mod columns;
 mod rules;
 mod sql;
 

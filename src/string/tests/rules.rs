@@ -11,7 +11,7 @@ use crate::string::threshold::Threshold;
 use crate::string::value::Values;
 
 /// The value by the textbook, of texts whose lengths the function allows.
-fn expected(function: StringFunction, a: &str, b: &str) -> Option<f64> {
+pub(super) fn expected(function: StringFunction, a: &str, b: &str) -> Option<f64> {
     let [a, b] = [a, b].map(|text| text.chars().map(u32::from).collect::<Vec<u32>>());
     let similarity = |distance: u32, most: usize| match most {
         0 => 1.0,

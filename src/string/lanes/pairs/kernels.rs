@@ -1,0 +1,139 @@
+//! The columns of a batch, as bit vectors of its patterns' rows.
+
+use super::{Batch, Bits};
+use crate::simd::Simd;
+use crate::simd::texts::lanes_kernel;
+
+/// Makes a kernel for pairs of at most `W` bytes.
+///
+/// It fills the match masks of each column first, by `F::equal`. Then `$step` goes on by a column: it gets
+/// the masks of the column and changes the state, whose first two vectors are the answer.
+macro_rules! kernel {
+    (
+        $(#[$meta:meta])*
+        $name:ident, $width:literal, $right:literal,
+        [$form:ident, $batch:ident] $begin:expr,
+        |$masks:ident, $state:ident| $step:block
+    ) => {
+        lanes_kernel! {
+            $(#[$meta])*
+            fn $name[$form, Z = 1 or 1]($batch: &mut Batch, bits: &mut Bits) {
+                const W: usize = $width;
+                let columns = $batch.columns.min(W);
+                let columns = if $right { W - columns..W } else { 0..columns };
+                // SAFETY: the kernel runs the instructions of the form; patterns and texts have 512
+                // bytes, masks eight words for each column, and columns are below `W`.
+                unsafe {
+                    let to = $batch.masks.as_mut_ptr();
+                    let (patterns, texts) = ($batch.patterns.as_ptr(), $batch.texts.as_ptr());
+                    for column in columns.clone() {
+                        $form::equal::<W>(to.add(8 * column), patterns, texts, column);
+                    }
+                    let mut $state = $begin;
+                    for column in columns {
+                        let $masks = $form::load(to.add(8 * column).cast());
+                        $step
+                    }
+                    $form::store(bits.0[0].as_mut_ptr(), $state[0]);
+                    $form::store(bits.0[1].as_mut_ptr(), $state[1]);
+                }
+            }
+        }
+    };
+}
+
+/// Makes the kernels of a width.
+macro_rules! kernels {
+    ($width:literal: $levenshtein:ident, $indel:ident, $jaro:ident) => {
+        kernel! {
+            /// The vertical differences of the last column, plus one and minus one.
+            ///
+            /// A text ends in the last column. Before it starts, nothing matches and the row above the first
+            /// does not ascend, which leaves its lane as it is.
+            $levenshtein, $width, true,
+            [F, batch] {
+                let until = F::load(batch.marks.as_ptr());
+                let first = (W - batch.columns.min(W)) as u16;
+                let until = F::sub::<W>(until, F::splat_lanes::<W>(first + 1));
+                [F::splat8(0xff), F::splat8(0), until]
+            },
+            |masks, state| {
+                let [plus, minus, until] = state;
+                let equal = F::or(masks, minus);
+                let sum = F::add::<W>(F::and(equal, plus), plus);
+                let diagonal = F::or(F::xor(sum, plus), equal);
+                let up = F::or_nor(minus, diagonal, plus);
+                let down = F::and(diagonal, plus);
+                // Below 0 from the column on in which the text starts.
+                let up = F::or(F::add::<W>(up, up), F::sign::<W>(until));
+                let plus = F::or_nor(F::add::<W>(down, down), diagonal, up);
+                state = [plus, F::and(up, diagonal), F::sub::<W>(until, F::splat_lanes::<W>(1))];
+            }
+        }
+
+        kernel! {
+            /// The rows in which the common subsequence does not grow.
+            $indel, $width, false,
+            [F, batch] [F::splat8(0xff); 2],
+            |masks, state| {
+                let [same, _] = state;
+                let common = F::and(same, masks);
+                let rest = F::and(same, F::not(masks));
+                state = [F::or(F::add::<W>(same, common), rest); 2];
+            }
+        }
+
+        kernel! {
+            /// The common symbols of the patterns; those of the texts, the first column in the highest bit
+            /// but those that the columns behind take.
+            $jaro, $width, false,
+            [F, batch] {
+                // The rows within reach, and minus the number of columns until the first leaves it.
+                let near = F::load(batch.near.as_ptr());
+                let until = F::load(batch.marks.as_ptr());
+                let until = F::sub::<W>(F::splat8(0), until);
+                [F::splat8(0), F::splat8(0), near, until]
+            },
+            |masks, state| {
+                let [rows, columns, near, until] = state;
+                let free = F::and(F::and(masks, near), F::not(rows));
+                let negative = F::sub::<W>(F::splat8(0), free);
+                let rows = F::or(rows, F::and(free, negative));
+                let any = F::and(F::or(free, negative), F::not(F::half::<W>(F::splat8(0xff))));
+                let columns = F::or(F::half::<W>(columns), any);
+                let near = F::or(F::add::<W>(near, near), F::sign::<W>(until));
+                state = [rows, columns, near, F::add::<W>(until, F::splat_lanes::<W>(1))];
+            }
+        }
+    };
+}
+
+kernels!(16: levenshtein_16, indel_16, jaro_16);
+kernels!(32: levenshtein_32, indel_32, jaro_32);
+kernels!(64: levenshtein_64, indel_64, jaro_64);
+
+impl Batch {
+    pub(super) fn levenshtein<const W: usize>(&mut self, simd: Simd, bits: &mut Bits) {
+        match W {
+            16 => levenshtein_16(simd, self, bits),
+            32 => levenshtein_32(simd, self, bits),
+            _ => levenshtein_64(simd, self, bits),
+        }
+    }
+
+    pub(super) fn indel<const W: usize>(&mut self, simd: Simd, bits: &mut Bits) {
+        match W {
+            16 => indel_16(simd, self, bits),
+            32 => indel_32(simd, self, bits),
+            _ => indel_64(simd, self, bits),
+        }
+    }
+
+    pub(super) fn jaro<const W: usize>(&mut self, simd: Simd, bits: &mut Bits) {
+        match W {
+            16 => jaro_16(simd, self, bits),
+            32 => jaro_32(simd, self, bits),
+            _ => jaro_64(simd, self, bits),
+        }
+    }
+}
