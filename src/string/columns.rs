@@ -150,15 +150,15 @@ impl<'a> ColumnValues<'a> {
         lanes.begin(rows.len());
         for (place, (&a, &b)) in a.iter().zip(b).enumerate() {
             let is_ascii = is_ascii || [a, b].iter().all(|text| text.bytes().is_ascii());
-            let is_taken = match is_ascii {
-                true => lanes.push(place, [a, b]),
-                false => lanes.push_coded(place, [a, b]),
-            };
-            if !is_taken {
-                // Of NULL, any value.
-                let [a, b] = self.columns.map(|column| column.value(rows.start + place));
-                let value = a.zip(b).and_then(|(a, b)| self.values.of(a, b));
-                lanes.exact.push((place, value.unwrap_or(Value::Distance(0))));
+            if is_ascii && lanes.push(place, [a, b]) {
+                continue;
+            }
+            // NULL was gathered as an empty text.
+            let [a, b] = self.columns.map(|column| column.value(rows.start + place));
+            let [a, b] = [a, b].map(Option::unwrap_or_default);
+            if is_ascii || !lanes.push_coded(place, [a, b]) {
+                let value = self.values.of(a, b).unwrap_or(Value::Distance(0));
+                lanes.exact.push((place, value));
             }
         }
         lanes.pairs.flush(lanes.simd, &mut lanes.counts);
@@ -279,7 +279,7 @@ impl Lanes {
     }
 
     /// [`Self::push`] for texts that are not ASCII alone.
-    fn push_coded(&mut self, place: usize, pair: [Text<'_>; 2]) -> bool {
+    fn push_coded(&mut self, place: usize, pair: [&str; 2]) -> bool {
         let mut bytes = [[0; LONGEST]; 2];
         let Some([a, b]) = self.codes.encode(pair, &mut bytes) else { return false };
         self.push(place, [Text::new(&bytes[0], a), Text::new(&bytes[1], b)])
@@ -306,14 +306,14 @@ impl Codes {
 
     /// Writes the codes of two texts; returns their lengths, or `None` if a text is longer than
     /// [`LONGEST`] or bytes do not suffice.
-    fn encode(&mut self, pair: [Text<'_>; 2], to: &mut [[u8; LONGEST]; 2]) -> Option<[usize; 2]> {
+    fn encode(&mut self, pair: [&str; 2], to: &mut [[u8; LONGEST]; 2]) -> Option<[usize; 2]> {
         if self.pair == u32::MAX {
             *self = Self::default();
         }
         self.pair += 1;
         let mut lens = [0; 2];
         for ((text, to), len) in pair.iter().zip(to).zip(&mut lens) {
-            for character in std::str::from_utf8(text.bytes()).ok()?.chars() {
+            for character in text.chars() {
                 *to.get_mut(*len)? = match character.is_ascii() {
                     true => character as u8,
                     false => self.code(character)?,
