@@ -85,17 +85,20 @@ impl Strategy<StringJoin> for Neighbourhoods {
         if !terms.is_only && (count > MOST_RESIDUALS || reservation.try_grow(bytes).is_err()) {
             return Ok(Estimate::new(None, None, ()));
         }
-        let nanos = match (join.spec.pairing(), join.sampled_pairs()) {
-            (Pairing::Unordered, Some(pairs)) => {
-                let candidates = CANDIDATES[edits as usize] * pairs;
-                OWN_RESIDUAL * count as f64 + CANDIDATE * candidates
-            }
+        // One thread makes the index.
+        let cost = match (join.spec.pairing(), join.sampled_pairs()) {
+            (Pairing::Unordered, Some(pairs)) => Cost {
+                serial: OWN_RESIDUAL * count as f64,
+                cpu: CANDIDATE * CANDIDATES[edits as usize] * pairs,
+                ..Cost::default()
+            },
             _ => {
-                let probes = 0.5 + 0.5 * join.build.probe_ratio(&join.spec);
-                RESIDUAL[edits as usize] * count as f64 * probes
+                let index = 0.5 * RESIDUAL[edits as usize] * count as f64;
+                let cpu = index * join.build.probe_ratio(&join.spec);
+                Cost { serial: index, cpu, ..Cost::default() }
             }
         };
-        Ok(Estimate::new(Some(Cost::cpu(nanos)), None, ()))
+        Ok(Estimate::new(Some(cost), None, ()))
     }
 
     fn prepare(
