@@ -206,7 +206,7 @@ impl Finder {
         }
     }
 
-    /// Counts what a search meets, and the items that it leaves.
+    /// Counts what a search meets, and lists the items that boxes leave, or boxes and lanes.
     pub(super) fn sample(
         &mut self,
         probe: ProbeCodes<'_>,
@@ -238,7 +238,6 @@ impl Finder {
                 boxes: tested as f64 / 8.0 + (blocks + if is_alike { groups } else { 0 }) as f64,
                 groups: groups as f64,
                 open: open as f64,
-                found: found.len() as f64,
                 lanes: lanes as f64 / 8.0,
             }
         });
@@ -254,8 +253,6 @@ pub(super) struct Met {
     /// Groups of eight items that are left, and the items of them that have to be compared one by one.
     pub groups: f64,
     pub open: f64,
-    /// The items that boxes and lanes leave.
-    pub found: f64,
     /// Registers of 64 texts that lanes compare.
     pub lanes: f64,
 }

@@ -7,8 +7,10 @@ use datafusion::common::Result;
 
 use super::boxes::{Boxes, Codes, Elements};
 use super::collection::{Run, Strings};
+use super::decide::Decider;
 use super::finder::{Finder, Met, ProbeCodes, boxes_bytes};
 use super::gather::not_cancelled;
+use super::neighbours::edits;
 use super::threshold::Threshold;
 use crate::engine::{ItemId, MatchSpec, Pairing, PrepareContext};
 use crate::simd::{Form, Simd};
@@ -21,7 +23,7 @@ pub(crate) struct StringJoin {
     pub(super) spec: MatchSpec,
     /// The index, once it has been made.
     boxes: Option<Arc<Boxes>>,
-    /// The pairs of texts that boxes and lanes leave, once they have been estimated.
+    /// The pairs of texts that match, for an index of deletions, once they have been estimated.
     sampled_pairs: Option<f64>,
 }
 
@@ -124,7 +126,8 @@ impl StringJoin {
         Ok(boxes)
     }
 
-    /// An estimate of the pairs of texts that boxes and lanes leave, if their cost has been estimated.
+    /// An estimate of the pairs of texts that match, if an index of deletions is a choice and the cost of boxes has
+    /// been estimated.
     pub(super) fn sampled_pairs(&self) -> Option<f64> {
         self.sampled_pairs
     }
@@ -170,8 +173,11 @@ impl StringJoin {
         let (build, simd) = (&self.build, self.spec.simd);
         let items = build.len() as usize;
         let step = (items / SAMPLE).max(1);
-        let (mut work, mut found_pairs) = (SampledWork::default(), 0.0);
+        let (mut work, mut matches) = (SampledWork::default(), 0.0);
         let (mut sampled, mut found) = (0_usize, vec![]);
+        // Where an index of deletions is a choice, its candidates follow the matches.
+        let mut decider = (uses_boxes && edits(self.threshold).is_some())
+            .then(|| Decider::new(self.threshold, self.spec.need));
         for item in (step / 2..items).step_by(step) {
             context.cancel.check()?;
             let item = item as ItemId;
@@ -191,19 +197,27 @@ impl StringJoin {
                 let Some(all) = (!rest.is_empty()).then(|| rest.len() as f64) else { continue };
                 let sought = finder.first_of(place, rest, limits);
                 let share = all / (sought.items.len() as f64).max(1.0);
-                let met = finder.sample(probe, sought, &mut found);
+                let mut met = finder.sample(probe, sought, &mut found);
+                if let Some(decider) = &mut decider {
+                    // What shared codes leave is compared one by one, and most of it is no match.
+                    let (text, mut steps) = (build.text(item), 0);
+                    decider.begin(text, build.is_exact(item));
+                    let before = decider.verified();
+                    let decide = |&found| decider.decide(text, build, found, limits, &mut steps);
+                    matches += share * found.iter().filter_map(decide).count() as f64;
+                    met.open = (decider.verified() - before) as f64;
+                }
                 work.cpu += share * cost(&met, run.len, simd);
                 work.undecided += share * cost_of_open(&met, run.len);
                 work.pairs += all;
                 work.compared += share * GROUP * met.groups;
-                found_pairs += share * met.found;
             }
         }
         let probes = items as f64 * build.probe_ratio(&self.spec);
         let index = rates::TEXT * items as f64 + rates::CHARACTER * build.codes.len() as f64;
         let scale = probes / (sampled as f64).max(1.0);
-        if uses_boxes {
-            self.sampled_pairs = Some(found_pairs * scale);
+        if decider.is_some() {
+            self.sampled_pairs = Some(matches * scale);
         }
         Ok(SampledWork {
             cpu: index + scale * (work.cpu + work.undecided),

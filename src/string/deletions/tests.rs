@@ -104,7 +104,7 @@ fn a_self_join_by_ranges_finds_each_pair_once() {
     }
 }
 
-/// The pairs within `k` of strings with the same of `keys` keys, each with itself.
+/// The pairs within `k` of strings of one key, each with itself; `starts` are the first items of keys.
 fn own_pairs(strings: Symbols<'_, u32>, starts: &[u32], k: u32) -> Vec<Match> {
     let mut pairs = vec![];
     for key in starts.windows(2) {
@@ -124,12 +124,12 @@ fn own_pairs(strings: Symbols<'_, u32>, starts: &[u32], k: u32) -> Vec<Match> {
 #[test]
 fn strings_of_one_collection_find_each_other() {
     let mut random = Random(94);
-    for round in 0..60 {
+    for round in 0..36 {
         let len = [0, 1, 4, 8, 12, 66][round % 6];
         let keys = 1 + round % 2;
         let (mut symbols, mut all_starts, mut key_starts) = (vec![], vec![0], vec![0]);
         for _ in 0..keys {
-            let (more, starts) = joined(draw(&mut random, 150, len, ALPHABETS[round % 3]));
+            let (more, starts) = joined(draw(&mut random, 80, len, ALPHABETS[round % 3]));
             all_starts.extend(starts[1..].iter().map(|start| start + symbols.len()));
             symbols.extend(more);
             key_starts.push(all_starts.len() as u32 - 1);
@@ -137,10 +137,11 @@ fn strings_of_one_collection_find_each_other() {
         let strings = Symbols { symbols: &symbols, starts: &all_starts };
         let count = all_starts.len() as u32 - 1;
         let most = round as u32 / 6 % 3;
-        let key = |item: u32| u64::from(item >= 150);
+        let key = |item: u32| u64::from(item >= 80);
         let own = Own::build(strings, count, most, key, &mut || false).unwrap().unwrap();
         let mut searcher = OwnSearcher::default();
         let first = |item: u32| key_starts[key(item) as usize];
+        let expected = own_pairs(strings, &key_starts, most);
         for k in 0..=most {
             let mut found = vec![];
             // Twice, for a searcher serves any ranges.
@@ -152,7 +153,8 @@ fn strings_of_one_collection_find_each_other() {
             }
             assert!(found.is_sorted_by_key(|found| found.probe));
             found.sort_unstable();
-            assert_eq!(found, own_pairs(strings, &key_starts, k), "{round} {k}");
+            let expected = expected.iter().filter(|pair| pair.detail <= k);
+            assert!(found.iter().eq(expected), "{round} {k}");
         }
     }
 }
