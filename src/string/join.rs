@@ -10,7 +10,6 @@ use super::collection::{Run, Strings};
 use super::decide::Decider;
 use super::finder::{Finder, Met, ProbeCodes, boxes_bytes};
 use super::gather::not_cancelled;
-use super::neighbours::edits;
 use super::threshold::Threshold;
 use crate::engine::{ItemId, MatchSpec, Pairing, PrepareContext};
 use crate::simd::{Form, Simd};
@@ -176,7 +175,7 @@ impl StringJoin {
         let (mut work, mut matches) = (SampledWork::default(), 0.0);
         let (mut sampled, mut found) = (0_usize, vec![]);
         // Where an index of deletions is a choice, its candidates follow the matches.
-        let mut decider = (uses_boxes && edits(self.threshold).is_some())
+        let mut decider = (uses_boxes && self.threshold.deletions().is_some())
             .then(|| Decider::new(self.threshold, self.spec.need));
         for item in (step / 2..items).step_by(step) {
             context.cancel.check()?;

@@ -65,7 +65,7 @@ impl Matcher for StringMatcher {
             key_count += keys.len() as usize;
         }
         // `auto` takes an index of deletions only where memory has room for it.
-        let prepare = match neighbours::edits(self.threshold) {
+        let prepare = match self.threshold.deletions() {
             Some(edits) if strategy == StrategyName::new(Neighbourhoods.name()) => {
                 neighbours::index_bytes(rows, bytes, longest, edits)
             }

@@ -12,11 +12,9 @@ use super::deletions::{
     Deletions, MAX_K, Own, OwnProbes, OwnSearcher, Probes, Searcher, Symbols, residuals,
 };
 use super::device::StringDevices;
-use super::function::StringFunction;
 use super::gather::not_cancelled;
 use super::join::StringJoin;
 use super::rules::{Cancelled, Symbol};
-use super::threshold::Threshold;
 use crate::engine::{
     Cost, Cursor, Estimate, ItemId, Lookup, Match, MatchSpec, Pairing, Placement, PrepareContext,
     PreparedJoin, Strategy, Terms, Unit, lookup_cursor,
@@ -25,13 +23,6 @@ use crate::engine::{
 /// Looks up what is left of a text after up to two deletions in an index of what is left of the build texts.
 #[derive(Debug)]
 pub(super) struct Neighbourhoods;
-
-/// The greatest number of edits of a join that the index serves; `None` where it serves none of them.
-pub(super) fn edits(threshold: Threshold) -> Option<u32> {
-    let is_near = threshold.function == StringFunction::Levenshtein
-        && (0.0..=f64::from(MAX_K)).contains(&threshold.bound);
-    is_near.then_some(threshold.bound as u32)
-}
 
 /// A bound on the bytes of an index of texts of so many scalars in all, whose longest has `longest`.
 pub(super) fn index_bytes(rows: usize, scalars: usize, longest: usize, edits: u32) -> usize {
@@ -75,7 +66,7 @@ impl Strategy<StringJoin> for Neighbourhoods {
         const CANDIDATE: f64 = 45.0;
         /// Candidates for each match: what is met more than once included.
         const CANDIDATES: [f64; 3] = [1.0, 1.5, 3.0];
-        let Some(edits) = edits(join.threshold).filter(|_| terms.has(Placement::Cpu)) else {
+        let Some(edits) = join.threshold.deletions().filter(|_| terms.has(Placement::Cpu)) else {
             return Ok(Estimate::new(None, None, ()));
         };
         let count = residual_count(&join.build, edits);
@@ -108,7 +99,7 @@ impl Strategy<StringJoin> for Neighbourhoods {
         _: Option<&Arc<StringDevices>>,
         context: PrepareContext<'_>,
     ) -> Result<Arc<dyn PreparedJoin>> {
-        let Some(edits) = edits(join.threshold) else {
+        let Some(edits) = join.threshold.deletions() else {
             return internal_err!("deletions join by levenshtein with up to {MAX_K} edits");
         };
         let PrepareContext { reservation, cancel, .. } = context;

@@ -6,7 +6,7 @@ use datafusion::common::Result;
 
 use super::device::{self, StringDevices};
 use super::join::StringJoin;
-use super::neighbours::{Neighbourhoods, edits};
+use super::neighbours::Neighbourhoods;
 use super::prepared::Prepared;
 use super::threshold::Threshold;
 use crate::engine::{
@@ -23,7 +23,7 @@ pub(crate) static STRATEGIES: [&dyn Strategy<StringJoin>; 3] =
 
 /// The strategies of a threshold: deletions serve few edits alone.
 pub(super) fn of(threshold: Threshold) -> &'static [&'static dyn Strategy<StringJoin>] {
-    match edits(threshold) {
+    match threshold.deletions() {
         Some(_) => &STRATEGIES,
         None => &STRATEGIES[..2],
     }

@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use datafusion::common::Result;
 
+use super::deletions::MAX_K;
 use super::function::StringFunction;
 use super::rules;
 use crate::spec::Predicate;
@@ -49,6 +50,14 @@ impl Threshold {
     /// Whether texts are the more alike, the longer their common prefix is.
     pub(super) fn by_prefix(self) -> bool {
         self.function == StringFunction::JaroWinkler
+    }
+
+    /// The greatest number of edits of a join that an index of deletions serves; `None` where it serves
+    /// none of them.
+    pub(super) fn deletions(self) -> Option<u32> {
+        let is_near = self.function == StringFunction::Levenshtein
+            && (0.0..=f64::from(MAX_K)).contains(&self.bound);
+        is_near.then_some(self.bound as u32)
     }
 
     /// The threshold as the functions know it.
