@@ -290,7 +290,7 @@ impl<F: DeviceFilter> OffloadCursor<F> {
                 self.funnel.verified += u64::from(!delivery.decided);
                 let order = match delivery.decided {
                     true => Some(delivery.order),
-                    false => join.filter.decide(unit, &mut found)?,
+                    false => join.filter.decide(&mut self.scratch, unit, &mut found)?,
                 };
                 let Some(order) = order else { continue };
                 open.settle(found.probe);

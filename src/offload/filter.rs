@@ -23,7 +23,7 @@ pub(crate) trait DeviceFilter: Debug + Send + Sync + 'static {
     type Job: Debug + Send + 'static;
     /// The part of a job that a device has left.
     type Left: Debug + Send + 'static;
-    /// The memory that a cursor keeps from plan to plan.
+    /// The memory that a cursor keeps from plan to plan, and from pair to pair that it decides.
     type Scratch: Default + Send;
     /// Which matches a job that no device has done would have given, where the CPU joins its probe items.
     type Undecided: Undecided;
@@ -97,7 +97,12 @@ pub(crate) trait DeviceFilter: Debug + Send + Sync + 'static {
     /// # Errors
     ///
     /// Where the family's function fails.
-    fn decide(&self, _unit: &Unit<Self::Items>, _pair: &mut Match) -> Result<Option<MatchOrder>> {
+    fn decide(
+        &self,
+        _scratch: &mut Self::Scratch,
+        _unit: &Unit<Self::Items>,
+        _pair: &mut Match,
+    ) -> Result<Option<MatchOrder>> {
         Ok(Some(MatchOrder::All))
     }
 

@@ -237,7 +237,12 @@ impl DeviceFilter for DeviceVerifier {
         OnHost::Pairs(pack.pairs())
     }
 
-    fn decide(&self, unit: &SetUnit, pair: &mut Match) -> Result<Option<MatchOrder>> {
+    fn decide(
+        &self,
+        _: &mut Packing,
+        unit: &SetUnit,
+        pair: &mut Match,
+    ) -> Result<Option<MatchOrder>> {
         let (build, spec) = (self.candidates.build(), self.candidates.spec());
         let (size, other) = (unit.items.size(pair.probe), build.size(pair.build));
         let required = spec.bounds.min_overlap(spec.probe_role, size, other);

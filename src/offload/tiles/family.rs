@@ -20,7 +20,7 @@ pub(crate) trait TileFamily: Debug + Send + Sync + Sized + 'static {
     type Items: Collection;
     /// See [`DeviceFilter::Itself`](crate::offload::DeviceFilter::Itself).
     type Itself: Itself;
-    /// The memory that a cursor keeps from plan to plan.
+    /// The memory that a cursor keeps from plan to plan, and from pair to pair that it decides.
     type Scratch: Default + Send;
     /// Whatever is kept of rows that pass the pieces of the columns.
     type Moving: Send;
@@ -77,6 +77,7 @@ pub(crate) trait TileFamily: Debug + Send + Sync + Sized + 'static {
     /// See [`DeviceFilter::decide`](crate::offload::DeviceFilter::decide).
     fn decide(
         _join: &TileJoin<Self>,
+        _scratch: &mut Self::Scratch,
         _unit: &Unit<Self::Items>,
         _pair: &mut Match,
     ) -> Result<Option<MatchOrder>> {

@@ -26,7 +26,7 @@ const LEAST_CAPACITY: u32 = 1 << 10;
 type ArraysOf<F> = <<F as TileFamily>::Kind as TileKind>::Arrays;
 type UnitOf<F> = <ArraysOf<F> as PlanArrays>::Unit;
 
-/// The memory that a cursor keeps from plan to plan.
+/// The memory that a cursor keeps from plan to plan, and from pair to pair that it decides.
 pub(crate) struct TileScratch<F: TileFamily> {
     of_family: F::Scratch,
     /// The rows that meet one piece of the columns after the other.
@@ -121,8 +121,13 @@ impl<F: TileFamily> DeviceFilter for TileJoin<F> {
         OnHost::Join(UndecidedTiles::new(job))
     }
 
-    fn decide(&self, unit: &Unit<F::Items>, pair: &mut Match) -> Result<Option<MatchOrder>> {
-        F::decide(self, unit, pair)
+    fn decide(
+        &self,
+        scratch: &mut TileScratch<F>,
+        unit: &Unit<F::Items>,
+        pair: &mut Match,
+    ) -> Result<Option<MatchOrder>> {
+        F::decide(self, &mut scratch.of_family, unit, pair)
     }
 
     fn most_matches(&self) -> u64 {

@@ -46,8 +46,8 @@ pub(crate) trait TileForm: Debug + Copy + Send + Sync + 'static {
         false
     }
 
-    /// The most pairs that a job which counts may leave undecided, with room for so many hits: those of
-    /// the smallest dense unit, at least.
+    /// The greatest number of pairs that a counting job may leave undecided if it has room for `hit_pairs`
+    /// hits. The smallest dense unit has no more pairs.
     fn most_undecided(&self, _hit_pairs: u64) -> u64 {
         self.dense().tile_pairs()
     }

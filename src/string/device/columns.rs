@@ -42,9 +42,11 @@ impl Columns {
         Self { texts, classes, stage_classes, bits }
     }
 
-    /// A bound on the bytes of the build side on a device.
-    pub(super) fn bytes_of(build: &Strings) -> u64 {
-        PackedTexts::bytes_of(build, 0..build.len()) + 5 * u64::from(build.len())
+    /// A bound on the bytes of a build side of so many items on a device, whose codes take `words` words.
+    pub(super) fn bytes_of(items: u32, words: usize) -> u64 {
+        // Starts, lengths, signatures, row counts and classes; a part of the arrays of a stage; and the ends
+        // of arrays with the bits.
+        4 * words as u64 + 32 * u64::from(items) + (1 << 13)
     }
 
     fn declare<'a>(&'a self, arena: &mut Arena<'a>) -> (DeclaredTexts, ColumnSide) {

@@ -2,13 +2,11 @@
 
 use std::collections::HashMap;
 use std::convert::Infallible;
-use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
 use datafusion::common::{Result, internal_err};
 use datafusion::execution::memory_pool::MemoryReservation;
-use parking_lot::Mutex;
 
 use crate::engine::{ItemId, Match, MatchNeed, MatchOrder, Unit};
 use crate::offload::tiles::{ColumnsOf, Meeting, MovingRows, TileFamily, TileJoin, Tiles};
@@ -28,18 +26,12 @@ pub(super) struct TilesOfTexts {
     pub tiling: Tiling,
     /// By element its bit in signatures.
     pub bits: Arc<Vec<u8>>,
-    /// Idle space for pairs that kernels leave undecided.
-    pub deciders: Deciders,
 }
 
-/// Space for deciding pairs, one for each thread that does.
-#[derive(Default)]
-pub(super) struct Deciders(Mutex<Vec<LimitedDecider>>);
-
-/// Decides pairs of any lengths.
-struct LimitedDecider {
+/// Decides pairs of any lengths that kernels leave undecided.
+pub(super) struct LimitedDecider {
     decider: Decider,
-    /// By the lengths of a probe text and a build text: what a match allows.
+    /// The limits of a match, by the lengths of a probe text and a build text.
     limits: HashMap<[u32; 2], Option<Limits>>,
 }
 
@@ -59,10 +51,14 @@ impl LimitedDecider {
     }
 }
 
-impl fmt::Debug for Deciders {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Deciders").finish_non_exhaustive()
-    }
+/// The first rows of `left` that travel with one work, at least one.
+fn rows_that_travel(items: &Strings, left: &Range<ItemId>) -> u32 {
+    /// Rows, and codes of them.
+    const MOST_ROWS: usize = 1 << 16;
+    const MOST_CODES: usize = 1 << 24;
+    let starts = &items.code_starts[left.start as usize..=left.end as usize];
+    let rows = starts.partition_point(|start| start - starts[0] <= MOST_CODES).saturating_sub(1);
+    rows.clamp(1, MOST_ROWS) as u32
 }
 
 impl TileFamily for TilesOfTexts {
@@ -70,7 +66,8 @@ impl TileFamily for TilesOfTexts {
     type Items = Strings;
     /// Devices find the matches of texts with themselves, too.
     type Itself = Infallible;
-    type Scratch = ();
+    /// None before the first pair is decided.
+    type Scratch = Option<LimitedDecider>;
     /// Columns do not travel.
     type Moving = ();
 
@@ -97,7 +94,7 @@ impl TileFamily for TilesOfTexts {
 
     fn tiles(
         join: &TileJoin<Self>,
-        (): &mut (),
+        _: &mut Option<LimitedDecider>,
         unit: &Unit<Strings>,
         _: Option<&Meeting<'_, ()>>,
         left: &mut Range<ItemId>,
@@ -105,7 +102,8 @@ impl TileFamily for TilesOfTexts {
     ) -> Result<Option<Tiles<TextTiles>>> {
         let Self { join: of_texts, tiling, bits, .. } = &join.family;
         let first_probe = if join.resident { 0 } else { left.start };
-        let (plan, units) = tiling.plan(of_texts, &unit.items, first_probe, left)?;
+        let most_rows = if join.resident { u32::MAX } else { rows_that_travel(&unit.items, left) };
+        let (plan, units) = tiling.plan(of_texts, &unit.items, first_probe, (left, most_rows))?;
         if units.is_empty() {
             return Ok(None);
         }
@@ -134,25 +132,23 @@ impl TileFamily for TilesOfTexts {
     /// On the scalars.
     fn decide(
         join: &TileJoin<Self>,
+        decider: &mut Option<LimitedDecider>,
         unit: &Unit<Strings>,
         pair: &mut Match,
     ) -> Result<Option<MatchOrder>> {
-        let Self { join: StringJoin { build, threshold, spec, .. }, deciders, .. } = &join.family;
-        let (probe, build_item) = (pair.probe, pair.build);
-        let runs = [unit.items.run_of(probe), build.run_of(build_item)];
+        let StringJoin { build, threshold, spec, .. } = &join.family.join;
+        let runs = [unit.items.run_of(pair.probe), build.run_of(pair.build)];
         let [Some(of_probe), Some(of_build)] = runs else { return Ok(None) };
-        let idle = deciders.0.lock().pop();
-        let mut limited = idle.unwrap_or_else(|| LimitedDecider::new(*threshold, spec.need));
+        let limited = decider.get_or_insert_with(|| LimitedDecider::new(*threshold, spec.need));
         let limits = limited.limits(*threshold, [of_probe.len, of_build.len]);
-        let detail = limits.and_then(|limits| {
-            let (decider, text) = (&mut limited.decider, unit.items.text(probe));
-            decider.begin(text, unit.items.is_exact(probe));
-            decider.decide(text, build, (build_item, UNKNOWN), limits, &mut 0)
-        });
-        deciders.0.lock().push(limited);
-        Ok(detail.map(|detail| {
-            pair.detail = detail;
-            MatchOrder::All
-        }))
+        let Some(limits) = limits else { return Ok(None) };
+        let (decider, text) = (&mut limited.decider, unit.items.text(pair.probe));
+        decider.begin(text, unit.items.is_exact(pair.probe));
+        let Some(detail) = decider.decide(text, build, (pair.build, UNKNOWN), limits, &mut 0)
+        else {
+            return Ok(None);
+        };
+        pair.detail = detail;
+        Ok(Some(MatchOrder::All))
     }
 }

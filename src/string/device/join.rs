@@ -83,8 +83,8 @@ impl StringDevices {
             same: false,
         };
         let works = Device::SLOTS as u64 * settings.buffer_bytes();
-        let bytes = Columns::bytes_of(build).saturating_add(works);
         let words = word_count(build, 0..build.len());
+        let bytes = Columns::bytes_of(build.len(), words).saturating_add(works);
         if bytes > memory || u32::try_from(words).is_err() {
             return Err(DeviceError::OutOfMemory {
                 what: "the texts of the join",

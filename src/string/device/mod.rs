@@ -36,7 +36,7 @@ use datafusion::common::Result;
 use self::abi::STAGE;
 use self::columns::{Columns, SignedTexts};
 pub(super) use self::estimate::estimate;
-use self::filter::{Deciders, TilesOfTexts};
+use self::filter::TilesOfTexts;
 pub(crate) use self::join::StringDevices;
 use self::late::TextsOnCpu;
 use self::packed::PackedTexts;
@@ -52,8 +52,6 @@ use crate::util::cancel::CancelFlag;
 
 /// Pairs of a work, which a device tests in some milliseconds.
 const MOST_PAIRS: u64 = 1 << 33;
-/// Rows that travel with a work, at most.
-const MOST_ROWS: u32 = 1 << 16;
 
 /// Prepares the build side on the devices of a join.
 ///
@@ -76,12 +74,8 @@ pub(super) fn prepare(
         Ok(OnDevice { resident: Some(SignedTexts::on(device, &columns)?), multiprocessors })
     })?;
     let stages = build.len().div_ceil(STAGE);
-    let tiling = Tiling {
-        unit_stages: (stages / 16).max(4),
-        most_pairs: MOST_PAIRS,
-        most_rows: if devices.self_join { u32::MAX } else { MOST_ROWS },
-    };
-    let family = TilesOfTexts { join: join.clone(), tiling, bits, deciders: Deciders::default() };
+    let tiling = Tiling { unit_stages: (stages / 16).max(4), most_pairs: MOST_PAIRS };
+    let family = TilesOfTexts { join: join.clone(), tiling, bits };
     let filter = TileJoin {
         build: Arc::clone(build),
         settings: *settings,

@@ -123,12 +123,6 @@ impl PackedTexts {
         let row_counts = if row_counts.is_empty() { 0 } else { arena.copied(row_counts) };
         DeclaredTexts { signing, row_counts }
     }
-
-    /// A bound on the bytes of these arrays on a device.
-    pub(super) fn bytes_of(strings: &Strings, items: Range<ItemId>) -> u64 {
-        let words = word_count(strings, items.clone()) as u64;
-        4 * words + 32 * items.len() as u64 + (1 << 13)
-    }
 }
 
 impl DeclaredTexts {

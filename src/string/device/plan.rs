@@ -35,9 +35,8 @@ const NO_EDITS: u32 = 0xff;
 pub(super) struct Tiling {
     /// The most stages of a unit, so that there are units for all multiprocessors.
     pub unit_stages: u32,
-    /// Pairs of a plan, and rows that travel with it.
+    /// Pairs of a plan, about.
     pub most_pairs: u64,
-    pub most_rows: u32,
 }
 
 /// The arrays of a plan.
@@ -74,7 +73,8 @@ fn packed(function: StringFunction, limits: Option<Limits>, longer: u32) -> u32 
 }
 
 impl Tiling {
-    /// The tiles of the first rows of `left`, as many as make a work. Row 0 is item `first_probe`.
+    /// The tiles of the first rows of `left`, as many as make a work, at most `most_rows`. Row 0 is item
+    /// `first_probe`.
     ///
     /// # Errors
     ///
@@ -84,7 +84,7 @@ impl Tiling {
         join: &StringJoin,
         probe: &Strings,
         first_probe: ItemId,
-        left: &mut Range<ItemId>,
+        (left, most_rows): (&mut Range<ItemId>, u32),
     ) -> Result<(Plan, Vec<TextUnit>)> {
         let first = left.start - first_probe;
         let mut planner = Planner {
@@ -97,7 +97,7 @@ impl Tiling {
             strip: first - first % STRIP,
             columns: 0..0,
         };
-        let (begin, end) = (left.start, left.end.min(left.start.saturating_add(self.most_rows)));
+        let (begin, end) = (left.start, left.end.min(left.start.saturating_add(most_rows)));
         while left.start < end && !planner.is_full() {
             let Some(run) = probe.run_of(left.start) else { break };
             let rows = left.start - first_probe..run.items.end.min(end) - first_probe;

@@ -73,7 +73,7 @@ struct Case {
     join: StringJoin,
 }
 
-/// How a case is run.
+/// The way in which a case is run.
 #[derive(Debug, Clone, Copy)]
 struct Drive {
     ordinal: u32,
@@ -321,7 +321,7 @@ fn tiles_of_texts_match_as_the_functions_say() {
     assert!(matches > 10_000, "{matches}");
 }
 
-/// Whatever work fails: no match is lost, none comes twice, and nothing stays on the device.
+/// A device fails in one of its works: no match is lost, none comes twice, and nothing stays on it.
 #[test]
 fn the_cpu_joins_the_texts_that_a_failing_device_drops() {
     let Some(emulator) = Emulator::get() else { return };
@@ -344,7 +344,7 @@ fn the_cpu_joins_the_texts_that_a_failing_device_drops() {
     assert!(faults > 10, "{faults} faults happened");
 }
 
-/// What takes the place of a device, with an index and without.
+/// The join on the CPU that takes the place of a device, with an index and without.
 #[test]
 fn texts_join_on_the_cpu_in_place_of_a_device() {
     let mut rng = StdRng::seed_from_u64(2913);

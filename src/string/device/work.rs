@@ -18,7 +18,7 @@ use crate::string::device::plan::StripArrays;
 const THREADS: u32 = 128;
 const BLOCKS: u32 = 4;
 
-/// How pairs of texts are decided.
+/// The function and the pairs by which kernels decide.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct TextForm {
     /// The function is the number of edits that kernels count.

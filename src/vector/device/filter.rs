@@ -176,6 +176,7 @@ impl TileFamily for TilesOfVectors {
     /// By the numbers as they were given.
     fn decide(
         join: &TileJoin<Self>,
+        (): &mut (),
         unit: &Unit<Vectors>,
         pair: &mut Match,
     ) -> Result<Option<MatchOrder>> {
