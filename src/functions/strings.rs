@@ -125,7 +125,7 @@ impl Column {
         TextColumn { texts: &self.texts, is_scalar: self.is_scalar }
     }
 
-    /// The NULL rows among so many.
+    /// The rows that are NULL, of `rows` rows; `None` if none is.
     fn nulls(&self, rows: usize) -> Option<NullBuffer> {
         match self.is_scalar {
             true => self.texts.value(0).is_none().then(|| NullBuffer::new_null(rows)),

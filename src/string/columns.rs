@@ -182,7 +182,7 @@ fn winkler(jaro: f64, a: &str, b: &str) -> f64 {
 }
 
 impl Count {
-    /// What a function needs to be counted, `None` if lanes do not count it.
+    /// The count that a function is computed from; `None` if lanes do not count it.
     fn of(function: StringFunction) -> Option<Self> {
         match function {
             StringFunction::Levenshtein | StringFunction::LevenshteinSimilarity => {
@@ -235,7 +235,7 @@ struct Lanes {
     simd: Simd,
     pairs: Pairs,
     codes: Codes,
-    /// What was counted of each row, and the lengths.
+    /// The count of each row, and the lengths of its texts.
     counts: Vec<u32>,
     lens: Vec<[u8; 2]>,
     /// The values of the rows that lanes do not take, in the order of the rows.

@@ -49,12 +49,12 @@ pub(super) struct Sought {
     limits: Limits,
 }
 
-/// What matches of probe texts of one length by one of Jaro's functions need, by the length of build texts.
+/// The needs of matches of probe texts of one length by one of Jaro's functions, by the length of build texts.
 #[derive(Debug, Default)]
 struct Alikes {
     /// The length of probe texts.
     of: usize,
-    /// Of each length of build texts what is needed, once it has been asked for.
+    /// The needs for each length of build texts, once they have been asked for.
     by_len: Vec<Option<Box<Alike>>>,
 }
 
@@ -65,7 +65,7 @@ impl Alikes {
     /// The bytes of all lengths.
     const BYTES: usize = Self::LENS * (size_of::<Alike>() + size_of::<usize>());
 
-    /// What matches of texts of two lengths need; `None` of longer ones, and where nothing matches.
+    /// The needs of matches of texts of two lengths; `None` for longer ones, and where nothing matches.
     fn get(&mut self, threshold: Threshold, probe: usize, build: usize) -> Option<&Alike> {
         if probe.max(build) >= Self::LENS {
             return None;

@@ -285,7 +285,7 @@ fn arrange(
     Ok(())
 }
 
-/// What is known of items from the `first` on, whose codes begin with code `first_code`.
+/// The arrays of the items from the `first` on, whose codes begin with code `first_code`.
 struct Ordered<'a> {
     items: &'a mut [u32],
     is_shared: &'a mut [bool],
@@ -307,7 +307,7 @@ impl<'a> Ordered<'a> {
         let mut tasks = vec![];
         for (first, order) in orders {
             let (start, end) = (first as usize, first as usize + order.len());
-            // Those between are in order.
+            // The items between two runs are in order.
             self.take(start, code_starts[start]);
             tasks.push((self.take(end, code_starts[end]), order));
         }

@@ -141,7 +141,7 @@ fn ascii(strings: &Strings) -> Symbols<'_, u8> {
     Symbols { symbols: strings.text.as_bytes(), starts: &strings.text_starts }
 }
 
-/// What is left of the build texts after deletions.
+/// An index of the residuals of the build texts.
 #[derive(Debug)]
 enum Index {
     /// For probe texts of any kind.

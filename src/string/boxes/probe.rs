@@ -175,7 +175,7 @@ impl Boxes {
         rows.search(simd, run.len, alike, strings, groups, out);
     }
 
-    /// What is known of single strings.
+    /// The signatures and the prefixes of single strings.
     fn singles(&self) -> Singles<'_> {
         Singles { signatures: &self.signatures, prefixes: &self.prefixes }
     }
@@ -228,7 +228,7 @@ struct Search {
     signature: u64,
     /// The bits of its prefix.
     prefix: u64,
-    /// What an item may lack; the first `count` are in use.
+    /// The bounds on what an item may lack, by prefix; the first `count` are in use.
     levels: [Level; PREFIX + 1],
     count: usize,
 }
@@ -271,13 +271,13 @@ impl Search {
         beyond.max(lacking) < u64::BITS
     }
 
-    /// What a string may lack, and the probe, whatever their prefixes.
+    /// The greatest numbers of elements that a string and the probe may lack of each other.
     fn surplus(&self) -> [u32; 2] {
         self.levels[self.count - 1].surplus
     }
 
-    /// What strings may lack whatever their prefixes are, if such ones match, and of the other levels, with the
-    /// bits that a prefix has to have for them.
+    /// The bounds for any prefix, if strings match without a common one; and the bounds of the other levels,
+    /// each with the bits that a prefix has to have.
     #[inline(always)]
     fn levels(&self) -> (Option<[u32; 2]>, impl Iterator<Item = (u64, [u32; 2])>) {
         let first = &self.levels[0];

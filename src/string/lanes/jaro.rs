@@ -28,7 +28,7 @@ impl Default for Rows {
     }
 }
 
-/// What the kernels need of two lengths.
+/// The parameters of the kernels for two lengths.
 struct Sweep {
     /// For each length of the prefix, how many more places may differ than with one symbol less.
     steps: [Table; PREFIX + 1],

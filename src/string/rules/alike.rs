@@ -1,4 +1,4 @@
-//! What a match by one of Jaro's functions needs, by the length of the common prefix.
+//! The needs of a match by one of Jaro's functions, by the length of the common prefix.
 
 use super::Threshold;
 use super::jaro::{PREFIX, boost, value};
@@ -33,7 +33,7 @@ impl Alike {
         &self.levels[..self.count]
     }
 
-    /// What strings may lack of each other, however long their common prefix is.
+    /// The greatest numbers of elements that two strings may lack of each other, whatever their prefix.
     pub(crate) fn surplus(&self) -> [u32; 2] {
         self.levels[self.count - 1].surplus
     }

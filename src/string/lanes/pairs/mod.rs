@@ -49,7 +49,7 @@ impl<'a> From<&'a [u8]> for Text<'a> {
     }
 }
 
-/// What is counted of a pair.
+/// A count of a pair.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Count {
     /// Insertions, deletions and substitutions.
@@ -83,7 +83,7 @@ impl Pairs {
         simd.form() != Form::Portable
     }
 
-    /// What is counted of an empty string and one of `len` symbols.
+    /// The count of an empty string and one of `len` symbols.
     pub(crate) fn of_empty(&self, len: usize) -> u32 {
         if self.count == Count::Jaro { 0 } else { len as u32 }
     }
@@ -119,7 +119,7 @@ pub(crate) const MAX_SYMBOL: u8 = 0xfd;
 /// Bytes of the pairs of a vector.
 const BYTES: usize = 512;
 
-/// Two vectors of bits, what they mean is told by the kernel.
+/// Two vectors of bits; each kernel says which.
 #[derive(Debug, Clone)]
 #[repr(align(64))]
 struct Bits([[u8; 64]; 2]);
