@@ -142,8 +142,6 @@ pub enum Placement {
 /// An estimate of work, in nanoseconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, PartialOrd)]
 pub struct Cost {
-    /// Work of one core that one thread does, whatever the number of threads.
-    pub serial: f64,
     /// Work of one core; several threads divide it.
     pub cpu: f64,
     /// Work of the device, beside the cores.
@@ -162,7 +160,7 @@ impl Cost {
 
     /// Work of cores and of the device.
     pub fn work(&self) -> f64 {
-        self.serial + self.cpu + self.device
+        self.cpu + self.device
     }
 
     /// The time that the work takes on `threads` threads, which share memory, caches and often
@@ -173,7 +171,7 @@ impl Cost {
         let threads = threads.max(1) as f64;
         let sharing = if self.cpu > 0.0 { (threads - 1.0) * THREAD } else { 0.0 };
         let cores = threads.powf(0.75);
-        self.setup + self.serial + (self.cpu / cores + sharing).max(self.device + self.transfer)
+        self.setup + (self.cpu / cores + sharing).max(self.device + self.transfer)
     }
 }
 
@@ -427,18 +425,5 @@ impl WorkStep {
     /// Equal work for each of `items` items.
     pub fn even(items: u32) -> Vec<Self> {
         vec![Self { start: 0, items, first: 1, slope: 0 }]
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn threads_divide_no_serial_work() {
-        let cost = Cost { serial: 1e9, cpu: 1e9, setup: 5e8, ..Cost::default() };
-        assert_eq!(cost.work(), 2e9);
-        assert_eq!(cost.elapsed(1), 2.5e9);
-        assert!((1.6e9..1.7e9).contains(&cost.elapsed(16)), "{}", cost.elapsed(16));
     }
 }

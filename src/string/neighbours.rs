@@ -12,13 +12,13 @@ use super::deletions::{
     Deletions, MAX_K, Own, OwnProbes, OwnSearcher, Probes, Searcher, Symbols, residuals,
 };
 use super::device::StringDevices;
-use super::gather::not_cancelled;
 use super::join::StringJoin;
-use super::rules::{Cancelled, Symbol};
+use super::rules::Symbol;
 use crate::engine::{
     Cost, Cursor, Estimate, ItemId, Lookup, Match, MatchSpec, Pairing, Placement, PrepareContext,
     PreparedJoin, Strategy, Terms, Unit, lookup_cursor,
 };
+use crate::util::cancel::CancelFlag;
 
 /// Looks up what is left of a text after up to two deletions in an index of what is left of the build texts.
 #[derive(Debug)]
@@ -76,20 +76,16 @@ impl Strategy<StringJoin> for Neighbourhoods {
         if !terms.is_only && (count > MOST_RESIDUALS || reservation.try_grow(bytes).is_err()) {
             return Ok(Estimate::new(None, None, ()));
         }
-        // One thread makes the index.
-        let cost = match (join.spec.pairing(), join.sampled_pairs()) {
-            (Pairing::Unordered, Some(pairs)) => Cost {
-                serial: OWN_RESIDUAL * count as f64,
-                cpu: CANDIDATE * CANDIDATES[edits as usize] * pairs,
-                ..Cost::default()
-            },
+        let nanos = match (join.spec.pairing(), join.sampled_pairs()) {
+            (Pairing::Unordered, Some(pairs)) => {
+                OWN_RESIDUAL * count as f64 + CANDIDATE * CANDIDATES[edits as usize] * pairs
+            }
             _ => {
-                let index = 0.5 * RESIDUAL[edits as usize] * count as f64;
-                let cpu = index * join.build.probe_ratio(&join.spec);
-                Cost { serial: index, cpu, ..Cost::default() }
+                let each = 0.5 * RESIDUAL[edits as usize] * count as f64;
+                each + each * join.build.probe_ratio(&join.spec)
             }
         };
-        Ok(Estimate::new(Some(cost), None, ()))
+        Ok(Estimate::new(Some(Cost::cpu(nanos)), None, ()))
     }
 
     fn prepare(
@@ -100,9 +96,11 @@ impl Strategy<StringJoin> for Neighbourhoods {
         context: PrepareContext<'_>,
     ) -> Result<Arc<dyn PreparedJoin>> {
         let Some(edits) = join.threshold.deletions() else {
-            return internal_err!("deletions join by levenshtein with up to {MAX_K} edits");
+            return internal_err!(
+                "deletions find texts within {MAX_K} edits of levenshtein, and equal ones"
+            );
         };
-        let PrepareContext { reservation, cancel, .. } = context;
+        let PrepareContext { reservation, cancel, threads, .. } = context;
         let build = Arc::clone(&join.build);
         let count = residual_count(&build, edits);
         let is_ascii = build.text.is_ascii();
@@ -110,15 +108,14 @@ impl Strategy<StringJoin> for Neighbourhoods {
         let bytes = bytes_for(join.spec.pairing(), build.len().into(), count);
         reservation.try_grow(bytes.saturating_add(scalars))?;
         let wide = if is_ascii { vec![] } else { build.text.chars().map(u32::from).collect() };
-        let stop = &mut || cancel.check().is_err();
+        let how = Indexing { edits, pairing: join.spec.pairing(), threads, cancel };
         let index = match is_ascii {
-            true => Index::of(&build, ascii(&build), edits, join.spec.pairing(), stop),
+            true => Index::of(&build, ascii(&build), how),
             false => {
-                let symbols = Symbols { symbols: &wide[..], starts: &build.code_starts };
-                Index::of(&build, symbols, edits, join.spec.pairing(), stop)
+                Index::of(&build, Symbols { symbols: &wide[..], starts: &build.code_starts }, how)
             }
         };
-        let Some(index) = not_cancelled(index, cancel)? else {
+        let Some(index) = index? else {
             return resources_err!(
                 "an index of {count} residuals has more than 2^32; SET simjoin.strategy = 'boxes'"
             );
@@ -150,20 +147,28 @@ enum Index {
     Own(Own),
 }
 
+/// How an index is made.
+struct Indexing<'a> {
+    edits: u32,
+    pairing: Pairing,
+    threads: usize,
+    cancel: &'a CancelFlag,
+}
+
 impl Index {
     /// The index of all build texts; `None` where they are too many.
     fn of<T: Symbol>(
         build: &Strings,
         symbols: Symbols<'_, T>,
-        edits: u32,
-        pairing: Pairing,
-        stop: &mut impl FnMut() -> bool,
-    ) -> Result<Option<Self>, Cancelled> {
+        how: Indexing<'_>,
+    ) -> Result<Option<Self>> {
+        let Indexing { edits, pairing, threads, cancel } = how;
         let seed = |item: ItemId| build.run_of(item).map_or(0, |run| u64::from(run.key));
         if pairing == Pairing::Unordered {
-            return Ok(Own::build(symbols, build.len(), edits, seed, stop)?.map(Self::Own));
+            let own = Own::build(symbols, build.len(), edits, seed, threads, cancel)?;
+            return Ok(own.map(Self::Own));
         }
-        let index = Deletions::build(symbols, 0..build.len(), edits, seed, stop)?;
+        let index = Deletions::build(symbols, 0..build.len(), edits, seed, threads, cancel)?;
         Ok((index.items() == (0..build.len())).then_some(Self::Any(index)))
     }
 

@@ -5,6 +5,7 @@
 pub(crate) mod buffers;
 pub(crate) mod cancel;
 pub(crate) mod checksum;
+pub(crate) mod counters;
 pub(crate) mod errors;
 pub(crate) mod evenly;
 pub(crate) mod fastest;

@@ -1,11 +1,17 @@
 //! The residuals of strings, by their hashes.
 
 use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use super::residual::{Hasher, residuals};
+use datafusion::common::Result;
+
+use super::residual::{Hasher, residuals, shares};
 use super::{MAX_K, Symbols};
 use crate::simd::prefetch;
-use crate::string::rules::{Cancelled, Symbol};
+use crate::string::rules::Symbol;
+use crate::util::cancel::CancelFlag;
+use crate::util::counters::Counters;
+use crate::util::parallel::{filled, for_each, threads_for};
 
 /// Residuals that are on their way into the index at a time: their places come into the caches
 /// meanwhile.
@@ -17,11 +23,26 @@ const BATCHES: usize = 128;
 /// Residuals for each bucket, about.
 const PER_BUCKET: u64 = 4;
 
+/// Tasks for each thread.
+const SHARES: usize = 4;
+
 /// An entry of the index: bits of the hash that its bucket does not tell, and the item.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Entry {
-    pub(super) tag: u32,
-    pub(super) item: u32,
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Entry(u64);
+
+impl Entry {
+    fn new(hash: u64, item: u32) -> Self {
+        Self(hash << 32 | u64::from(item))
+    }
+
+    /// The lowest bits of the hash.
+    pub(super) fn tag(self) -> u32 {
+        (self.0 >> 32) as u32
+    }
+
+    pub(super) fn item(self) -> u32 {
+        self.0 as u32
+    }
 }
 
 /// The hashes of all residuals of some items.
@@ -36,53 +57,64 @@ pub(crate) struct Deletions {
 }
 
 impl Deletions {
-    /// The index of `items` for bounds up to `k`, at most [`MAX_K`]. Residuals of items with
-    /// different seeds do not meet, so that blocking keys are told apart. Items from the one on with
+    /// The index of `items` for bounds up to `k`, at most [`MAX_K`], by up to `threads` threads. Residuals of items
+    /// with different seeds do not meet, so that blocking keys are told apart. Items from the one on with
     /// which the residuals would be 2^32 or more are left out: [`Self::items`] says what is in.
+    ///
+    /// # Errors
+    ///
+    /// When the work is cancelled.
     pub(crate) fn build<T: Symbol>(
         strings: Symbols<'_, T>,
         items: Range<u32>,
         k: u32,
-        seed: impl Fn(u32) -> u64,
-        stop: &mut impl FnMut() -> bool,
-    ) -> Result<Self, Cancelled> {
+        seed: impl Fn(u32) -> u64 + Sync,
+        threads: usize,
+        cancel: &CancelFlag,
+    ) -> Result<Self> {
         let k = k.min(MAX_K);
         let (items, most) = fitting(strings, items, k);
         let shift = 64 - buckets(most).trailing_zeros();
-        let mut heads = vec![0_u32; buckets(most) as usize + 1];
-        let source = Source { strings, items: items.clone(), k, seed };
-        source.each_batch(stop, |batch| {
-            for &(hash, _) in batch {
-                prefetch(&heads[(hash >> shift) as usize]);
-            }
-            for &(hash, _) in batch {
-                heads[(hash >> shift) as usize] += 1;
-            }
+        let threads = threads_for(threads, usize::try_from(most).unwrap_or(usize::MAX));
+        let source = Source { strings, k, seed, cancel };
+        let shares = || -> Vec<_> {
+            let shares = shares(strings, items.clone(), k, SHARES * threads);
+            shares.into_iter().map(|(items, _)| items).collect()
+        };
+        let mut heads = Counters::new(buckets(most) as usize + 1, threads);
+        for_each(threads, shares(), |items| {
+            source.each_batch(items, |batch| {
+                for &(hash, _) in batch {
+                    heads.prefetch((hash >> shift) as usize);
+                }
+                for &(hash, _) in batch {
+                    heads.raise((hash >> shift) as usize);
+                }
+            })
         })?;
         // The ends of the buckets become their starts as they are filled.
-        let mut end = 0;
-        for head in &mut heads {
-            end += *head;
-            *head = end;
-        }
-        let mut entries = vec![Entry::default(); end as usize];
-        let mut places = Vec::with_capacity(BATCH);
-        source.each_batch(stop, |batch| {
-            for &(hash, _) in batch {
-                prefetch(&heads[(hash >> shift) as usize]);
-            }
-            places.clear();
-            for &(hash, _) in batch {
-                let head = &mut heads[(hash >> shift) as usize];
-                *head -= 1;
-                prefetch(&entries[*head as usize]);
-                places.push(*head);
-            }
-            for (&(hash, item), &place) in batch.iter().zip(&places) {
-                entries[place as usize] = Entry { tag: hash as u32, item };
-            }
+        let end = heads.accumulate()?;
+        let entries = filled(threads, end as usize, 0_u64);
+        let entries: Vec<_> = entries.into_iter().map(AtomicU64::new).collect();
+        for_each(threads, shares(), |items| {
+            let mut places = Vec::with_capacity(BATCH);
+            source.each_batch(items, |batch| {
+                for &(hash, _) in batch {
+                    heads.prefetch((hash >> shift) as usize);
+                }
+                places.clear();
+                for &(hash, _) in batch {
+                    let place = heads.lower((hash >> shift) as usize);
+                    prefetch(&entries[place as usize]);
+                    places.push(place);
+                }
+                for (&(hash, item), &place) in batch.iter().zip(&places) {
+                    entries[place as usize].store(Entry::new(hash, item).0, Relaxed);
+                }
+            })
         })?;
-        Ok(Self { items, k, buckets: heads, entries, shift })
+        let entries = entries.into_iter().map(|entry| Entry(entry.into_inner())).collect();
+        Ok(Self { items, k, buckets: heads.into_counts(), entries, shift })
     }
 
     /// The items whose residuals are in the index.
@@ -129,22 +161,18 @@ fn fitting<T>(strings: Symbols<'_, T>, items: Range<u32>, k: u32) -> (Range<u32>
 /// Where residuals come from.
 struct Source<'a, T, S> {
     strings: Symbols<'a, T>,
-    items: Range<u32>,
     k: u32,
     seed: S,
+    cancel: &'a CancelFlag,
 }
 
 impl<T: Symbol, S: Fn(u32) -> u64> Source<'_, T, S> {
-    /// Calls `work` with all residuals, as hash and item, in batches.
-    fn each_batch(
-        &self,
-        stop: &mut impl FnMut() -> bool,
-        mut work: impl FnMut(&[(u64, u32)]),
-    ) -> Result<(), Cancelled> {
+    /// Calls `work` with all residuals of some items, as hash and item, in batches.
+    fn each_batch(&self, items: Range<u32>, mut work: impl FnMut(&[(u64, u32)])) -> Result<()> {
         let mut hasher = Hasher::default();
         let mut batch = Vec::with_capacity(BATCH);
-        let mut batches = 0;
-        for item in self.items.clone() {
+        let mut batches = BATCHES;
+        for item in items {
             let string = self.strings.string(item as usize);
             hasher.each((self.seed)(item), string, (0, self.k), |hash, _| batch.push((hash, item)));
             if batch.len() < BATCH {
@@ -155,9 +183,7 @@ impl<T: Symbol, S: Fn(u32) -> u64> Source<'_, T, S> {
             batch.clear();
             if batches >= BATCHES {
                 batches = 0;
-                if stop() {
-                    return Err(Cancelled);
-                }
+                self.cancel.check()?;
             }
         }
         work(&batch);

@@ -166,10 +166,11 @@ impl Deletions {
             let entries = self.buckets[bucket] as usize..self.buckets[bucket + 1] as usize;
             let wanted = items.len() as u32;
             for entry in &self.entries[entries] {
-                if entry.tag == hash as u32 && entry.item.wrapping_sub(items.start) < wanted {
-                    met.push((probe, entry.item));
-                    prefetch(last.as_ptr().wrapping_add((entry.item - self.items.start) as usize));
-                    prefetch(&strings.starts[entry.item as usize]);
+                let item = entry.item();
+                if entry.tag() == hash as u32 && item.wrapping_sub(items.start) < wanted {
+                    met.push((probe, item));
+                    prefetch(last.as_ptr().wrapping_add((item - self.items.start) as usize));
+                    prefetch(&strings.starts[item as usize]);
                 }
             }
         }

@@ -1,5 +1,8 @@
 //! The hashes of what is left of a string after some deletions.
 
+use std::ops::Range;
+
+use super::Symbols;
 use crate::string::rules::Symbol;
 
 /// An upper bound of the number of residuals of a string of `len` symbols after at most `k` deletions;
@@ -15,6 +18,27 @@ pub(crate) fn residuals(len: u64, k: u32) -> u64 {
         };
     }
     total
+}
+
+/// Ranges of items with about as many residuals each, `count` of them at most, and a bound of how many these are.
+pub(super) fn shares<T>(
+    strings: Symbols<'_, T>,
+    items: Range<u32>,
+    k: u32,
+    count: usize,
+) -> Vec<(Range<u32>, u64)> {
+    let of = |item: u32| residuals(strings.string(item as usize).len() as u64, k);
+    let total = items.clone().map(of).fold(0, u64::saturating_add);
+    let each = total.div_ceil(count.max(1) as u64);
+    let (mut shares, mut first, mut sum) = (vec![], items.start, 0_u64);
+    for item in items.clone() {
+        sum = sum.saturating_add(of(item));
+        if sum >= each || item + 1 == items.end {
+            shares.push((first..item + 1, sum));
+            (first, sum) = (item + 1, 0);
+        }
+    }
+    shares
 }
 
 /// An odd number, the weight of a place over that of the place before.

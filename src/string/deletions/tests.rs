@@ -3,6 +3,12 @@
 use super::{Deletions, Own, OwnProbes, OwnSearcher, Probes, Searcher, Symbols, residuals};
 use crate::engine::Match;
 use crate::string::rules::tests::{ALPHABETS, Random, textbook};
+use crate::util::cancel::CancelFlag;
+
+/// A flag that nobody raises.
+fn never() -> CancelFlag {
+    CancelFlag::default()
+}
 
 /// Strings one behind another, in the order of their lengths.
 fn joined(mut strings: Vec<Vec<u32>>) -> (Vec<u32>, Vec<usize>) {
@@ -41,7 +47,8 @@ fn probes_find_all_strings_within_the_bound_and_no_other() {
         let (symbols, starts) = joined(draw(&mut random, 200, len, alphabet));
         let strings = Symbols { symbols: &symbols, starts: &starts };
         let k = 1 + round as u32 % 2;
-        let index = Deletions::build(strings, 20..180, k, |_| 5, &mut || false).unwrap();
+        let threads = 1 + round % 5;
+        let index = Deletions::build(strings, 20..180, k, |_| 5, threads, &never()).unwrap();
         let mut searcher = Searcher::new();
         let probes = (0..40)
             .map(|_| {
@@ -83,7 +90,7 @@ fn a_self_join_by_ranges_finds_each_pair_once() {
         let k = 1 + round as u32 % 2;
         let mut found = vec![];
         for part in [0..40, 40..41, 41..150] {
-            let index = Deletions::build(strings, part, k, |_| 0, &mut || false).unwrap();
+            let index = Deletions::build(strings, part, k, |_| 0, 2, &never()).unwrap();
             let mut searcher = Searcher::new();
             let items = |probe: u32| 0..probe;
             let probes = Probes { strings, range: 0..150, seed: |_| 0, items, k };
@@ -138,7 +145,7 @@ fn strings_of_one_collection_find_each_other() {
         let count = all_starts.len() as u32 - 1;
         let most = round as u32 / 6 % 3;
         let key = |item: u32| u64::from(item >= 80);
-        let own = Own::build(strings, count, most, key, &mut || false).unwrap().unwrap();
+        let own = Own::build(strings, count, most, key, 1 + round % 4, &never()).unwrap().unwrap();
         let mut searcher = OwnSearcher::default();
         let first = |item: u32| key_starts[key(item) as usize];
         let expected = own_pairs(strings, &key_starts, most);
@@ -160,13 +167,35 @@ fn strings_of_one_collection_find_each_other() {
 }
 
 #[test]
+fn any_number_of_threads_makes_the_same_groups() {
+    let mut random = Random(95);
+    for k in 0..=2 {
+        let (symbols, starts) = joined(draw(&mut random, 900, 12, 3));
+        let strings = Symbols { symbols: &symbols, starts: &starts };
+        let groups = |threads| {
+            let own = Own::build(strings, 900, k, |_| 0, threads, &never()).unwrap().unwrap();
+            let mut found = vec![];
+            let probes = OwnProbes { strings, range: 0..900, first: |_| 0, k };
+            let (searcher, stop) = (&mut OwnSearcher::default(), &mut || false);
+            let candidates = own.probe(searcher, &probes, &mut found, stop).unwrap();
+            (own, candidates, found)
+        };
+        let (one, candidates, found) = groups(1);
+        for threads in [2, 3, 8] {
+            let (several, more, same) = groups(threads);
+            assert_eq!((several, more, same), (one.clone(), candidates, found.clone()));
+        }
+    }
+}
+
+#[test]
 fn strings_without_neighbours_have_no_groups() {
     let symbols: Vec<u32> = (0..4_000).collect();
     let starts: Vec<usize> = (0..=500).map(|i| 8 * i).collect();
     let strings = Symbols { symbols: &symbols, starts: &starts };
-    let own = Own::build(strings, 500, 2, |_| 0, &mut || false).unwrap().unwrap();
+    let own = Own::build(strings, 500, 2, |_| 0, 3, &never()).unwrap().unwrap();
     let none = Symbols { symbols: &symbols, starts: &[0] };
-    let empty = Own::build(none, 0, 2, |_| 0, &mut || false).unwrap().unwrap();
+    let empty = Own::build(none, 0, 2, |_| 0, 3, &never()).unwrap().unwrap();
     assert!(own.bytes() < 500 * 4 + 100 && empty.bytes() < 100);
     let mut found = vec![];
     let (searcher, stop) = (&mut OwnSearcher::default(), &mut || false);
@@ -183,7 +212,7 @@ fn strings_of_other_seeds_are_not_met() {
     let (symbols, starts) = joined(vec![vec![1, 2, 3]; 10]);
     let strings = Symbols { symbols: &symbols, starts: &starts };
     let seed = |item: u32| u64::from(item % 2).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-    let index = Deletions::build(strings, 0..10, 1, seed, &mut || false).unwrap();
+    let index = Deletions::build(strings, 0..10, 1, seed, 1, &never()).unwrap();
     let mut out = vec![];
     let items = |_| 0..10;
     let probes = Probes { strings, range: 3..4, seed: |_| seed(1), items, k: 1 };
@@ -200,9 +229,9 @@ fn memory_is_known_beforehand() {
     let strings = Symbols { symbols: &symbols, starts: &starts };
     for k in [1, 2] {
         let total = (0..500).map(|i| residuals(strings.string(i).len() as u64, k)).sum();
-        let index = Deletions::build(strings, 0..500, k, |_| 0, &mut || false).unwrap();
+        let index = Deletions::build(strings, 0..500, k, |_| 0, 2, &never()).unwrap();
         assert!(index.bytes() as u64 <= Deletions::bytes_for(total));
-        let own = Own::build(strings, 500, k, |_| 0, &mut || false).unwrap().unwrap();
+        let own = Own::build(strings, 500, k, |_| 0, 2, &never()).unwrap().unwrap();
         assert!(own.bytes() as u64 <= Own::bytes_for(500, total));
     }
 }
@@ -211,6 +240,10 @@ fn memory_is_known_beforehand() {
 fn building_is_cancelled() {
     let (symbols, starts) = joined(vec![(0..40).collect(); 200]);
     let strings = Symbols { symbols: &symbols, starts: &starts };
-    assert!(Deletions::build(strings, 0..200, 2, |_| 0, &mut || true).is_err());
-    assert!(Own::build(strings, 200, 2, |_| 0, &mut || true).is_err());
+    let cancel = CancelFlag::default();
+    drop(cancel.on_drop());
+    for threads in [1, 3] {
+        assert!(Deletions::build(strings, 0..200, 2, |_| 0, threads, &cancel).is_err());
+        assert!(Own::build(strings, 200, 2, |_| 0, threads, &cancel).is_err());
+    }
 }

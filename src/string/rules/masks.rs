@@ -1,7 +1,7 @@
 //! The rows in which each symbol stands, for at most 64 rows of a matrix.
 
 /// An element of a string: a byte of ASCII text, a Unicode scalar value, or a code for one.
-pub(crate) trait Symbol: Copy + Eq {
+pub(crate) trait Symbol: Copy + Eq + Send + Sync {
     /// A number that is the symbol's own.
     fn key(self) -> u32;
 }
