@@ -8,10 +8,11 @@
 // a word, and NO_CODE fills its last word up.
 struct TextSide {
     const u32 *words;
-    // By item: the word that it begins with, and its length, with IS_SHARED where a code of it stands for
-    // several scalars.
+    // By item: the word that it begins with, its length, and its page: codes tell the scalars of two texts of
+    // one page, or of ANY_PAGE and another one, but for NO_PAGE.
     const u32 *starts;
     const u32 *lens;
+    const unsigned char *pages;
     const u64 *signatures;
     // Count form: the number of rows of each item; null where every item has one row.
     const u32 *row_counts;
@@ -22,7 +23,8 @@ struct TextSide {
 
 constexpr u32 NO_CODE = 0x40;
 constexpr u32 NO_CODES = 0x40404040u;
-constexpr u32 IS_SHARED = 0x80000000u;
+constexpr u32 ANY_PAGE = 0;
+constexpr u32 NO_PAGE = 0xff;
 
 // Texts to be signed: bits[code * 16 + occurrence], four to a word, is the bit of an element, NO_BIT where
 // it has none.
@@ -120,6 +122,6 @@ struct TextWork {
     u32 reserved;
 };
 
-static_assert(sizeof(TextSide) == 48 && sizeof(TextSigning) == 56, "as in src/string/device/abi.rs");
+static_assert(sizeof(TextSide) == 56 && sizeof(TextSigning) == 56, "as in src/string/device/abi.rs");
 static_assert(sizeof(TextRun) == 24 && sizeof(TextUnit) == 12, "as in src/string/device/abi.rs");
-static_assert(sizeof(TextTally) == 64 && sizeof(TextWork) == 224, "as in src/string/device/abi.rs");
+static_assert(sizeof(TextTally) == 64 && sizeof(TextWork) == 240, "as in src/string/device/abi.rs");

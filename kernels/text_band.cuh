@@ -6,6 +6,12 @@
 
 #include "text_abi.cuh"
 
+// Whether codes tell the scalars of texts of two pages.
+__device__ __forceinline__ bool codes_tell(u32 a, u32 b) {
+    const bool agree = a == b || a == ANY_PAGE || b == ANY_PAGE;
+    return agree && a != NO_PAGE && b != NO_PAGE;
+}
+
 struct TextCodes {
     const u32 *words;
     u32 len;

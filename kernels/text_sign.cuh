@@ -60,7 +60,7 @@ __device__ __forceinline__ void sign_texts(const TextSigning &signing) {
         const bool is_text = item < signing.count;
         TextSigner signer(seen + threadIdx.x, bits);
         if (is_text) {
-            const u32 len = signing.lens[item] & ~IS_SHARED;
+            const u32 len = signing.lens[item];
             const u32 *words = signing.words + signing.starts[item];
             u32 word = 0;
             for (u32 at = 0; at < len; ++at) {

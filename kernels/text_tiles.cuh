@@ -223,14 +223,14 @@ private:
         compared += is_counted;
         TextCodes a{nullptr, 0};
         TextCodes b{nullptr, 0};
-        bool is_shared = false;
+        bool is_told = false;
         if (is_counted) {
             const u32 row = row_of(place) - work.rows.first;
             const u32 column = column_of(place) - work.columns.first;
-            const u32 lens[2] = {__ldg(&work.rows.lens[row]), __ldg(&work.columns.lens[column])};
-            is_shared = ((lens[0] | lens[1]) & IS_SHARED) != 0;
-            a = TextCodes{work.rows.words + __ldg(&work.rows.starts[row]), lens[0] & ~IS_SHARED};
-            b = TextCodes{work.columns.words + __ldg(&work.columns.starts[column]), lens[1] & ~IS_SHARED};
+            is_told = codes_tell(__ldg(&work.rows.pages[row]), __ldg(&work.columns.pages[column]));
+            a = TextCodes{work.rows.words + __ldg(&work.rows.starts[row]), __ldg(&work.rows.lens[row])};
+            b = TextCodes{work.columns.words + __ldg(&work.columns.starts[column]),
+                          __ldg(&work.columns.lens[column])};
         }
         // The band is as wide as the pair of most edits needs.
         u32 distance = NO_EDITS;
@@ -245,7 +245,7 @@ private:
             distance = is_counted ? distance_within<1>(a, b, most) : NO_EDITS;
         }
         const bool matches = is_open && (!is_counted || distance <= most);
-        const bool is_decided = is_counted && work.decides && !is_shared;
+        const bool is_decided = is_counted && work.decides && is_told;
         give(matches, is_decided, place, distance);
     }
 

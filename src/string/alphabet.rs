@@ -1,30 +1,35 @@
-//! Scalars as codes of six bits, by frequency.
+//! Scalars as codes of six bits, by script and frequency.
 
+use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::mem::size_of;
 
 use datafusion::common::Result;
 use foldhash::fast::FixedState;
 
+use super::page::{Page, script};
 use crate::util::cancel::CancelFlag;
 use crate::util::parallel::map;
 
 /// The number of codes.
-pub(super) const CODES: u32 = 64;
+pub(super) const CODES: usize = 64;
+
+/// The most codes of scalars of no script.
+const MOST_COMMON: usize = CODES / 2;
 
 /// Scalars that are ASCII.
 const ASCII: usize = 128;
 
 /// The code of a scalar.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Code {
     pub code: u8,
-    /// Whether other scalars of the alphabet may have the code.
-    pub is_shared: bool,
+    pub page: Page,
 }
 
-/// The codes of scalars: the 64 most frequent ones of a build side have one each, and the others share
-/// these. Two scalars of different codes differ; two of one code are equal unless one of them is shared.
+/// The codes of scalars. Up to 64 scalars of a build side have one each. Of more, frequent scalars of no script,
+/// such as digits, have one each, and the letters of each script share the others with those of other scripts:
+/// the frequent ones with the rare ones, so that texts of two scripts differ by their codes.
 #[derive(Debug)]
 pub(super) struct Alphabet {
     ascii: [Code; ASCII],
@@ -61,9 +66,46 @@ impl Counts {
     }
 }
 
-/// The code of a scalar that the build side does not have: any one will do, and it is shared.
+/// The code of a scalar that the build side does not have: any one will do.
 fn code_of_stranger(scalar: char) -> Code {
-    Code { code: (u32::from(scalar) % CODES) as u8, is_shared: true }
+    Code { code: (scalar as usize % CODES) as u8, page: Page::NONE }
+}
+
+/// The codes of some scalars, of which the most frequent ones come first.
+fn codes(ranked: &[(char, u64)]) -> Vec<(char, Code)> {
+    let code = |code: usize, page| Code { code: code as u8, page };
+    if ranked.len() <= CODES {
+        return (0..).zip(ranked).map(|(at, &(scalar, _))| (scalar, code(at, Page::ANY))).collect();
+    }
+    let is_common =
+        |(at, (scalar, _)): &(usize, &(char, u64))| *at < CODES && !scalar.is_alphabetic();
+    let common = ranked.iter().enumerate().filter(is_common).take(MOST_COMMON);
+    let common: Vec<char> = common.map(|(_, &(scalar, _))| scalar).collect();
+    let first = common.len();
+    let mut codes: Vec<_> =
+        (0..).zip(&common).map(|(at, &scalar)| (scalar, code(at, Page::ANY))).collect();
+    let mut scripts: HashMap<u32, (u64, Vec<(char, u64)>), FixedState> = HashMap::default();
+    for &(scalar, count) in ranked.iter().filter(|(scalar, _)| !common.contains(scalar)) {
+        let (total, scalars) = scripts.entry(script(scalar)).or_default();
+        *total += count;
+        scalars.push((scalar, count));
+    }
+    let mut scripts: Vec<_> = scripts.into_iter().collect();
+    scripts.sort_unstable_by_key(|&(script, (total, _))| (Reverse(total), script));
+    // How often the scalars of each code occur.
+    let mut loads = [0; CODES];
+    for (number, (_, (_, scalars))) in (0..).zip(scripts) {
+        let page = Page::of(number);
+        let mut free: Vec<usize> = (first..CODES).collect();
+        free.sort_by_key(|&code| loads[code]);
+        for (at, (scalar, count)) in (0..).zip(scalars) {
+            let to = free[at % free.len()];
+            let page = if at < free.len() { page } else { Page::NONE };
+            loads[to] += count;
+            codes.push((scalar, code(to, page)));
+        }
+    }
+    codes
 }
 
 impl Alphabet {
@@ -103,8 +145,7 @@ impl Alphabet {
             others: HashMap::with_capacity_and_hasher(ranked.len(), FixedState::default()),
             count: ranked.len(),
         };
-        for (rank, (scalar, _)) in (0..).zip(ranked) {
-            let code = Code { code: (rank % CODES) as u8, is_shared: rank >= CODES };
+        for (scalar, code) in codes(&ranked) {
             match alphabet.ascii.get_mut(scalar as usize) {
                 Some(of_ascii) => *of_ascii = code,
                 None => {
@@ -128,18 +169,17 @@ impl Alphabet {
         }
     }
 
-    /// Writes the codes of a text, one for each scalar, and whether one of them is shared; how many
-    /// there are.
-    pub(super) fn encode(&self, text: &str, codes: &mut [u8], shared: Option<&mut bool>) -> usize {
-        let (mut is_shared, mut len) = (false, 0);
+    /// Writes the codes of a text, one for each scalar, and its page; how many codes there are.
+    pub(super) fn encode(&self, text: &str, codes: &mut [u8], to_page: Option<&mut Page>) -> usize {
+        let (mut page, mut len) = (Page::ANY, 0);
         for (to, scalar) in codes.iter_mut().zip(text.chars()) {
             let code = self.code(scalar);
-            is_shared |= code.is_shared;
+            page = page.and(code.page);
             *to = code.code;
             len += 1;
         }
-        if let Some(shared) = shared {
-            *shared = is_shared;
+        if let Some(to_page) = to_page {
+            *to_page = page;
         }
         len
     }
@@ -154,28 +194,89 @@ impl Alphabet {
 mod tests {
     use super::*;
 
-    #[test]
-    fn frequent_scalars_have_codes_of_their_own() {
-        let rare: String = ('\u{4e00}'..'\u{4e80}').collect();
-        let texts = ["eee", "ee tt", rare.as_str()];
+    fn alphabet(texts: &[&str]) -> Alphabet {
         let cancel = CancelFlag::default();
-        let one = Alphabet::of(vec![texts.into_iter()], 1, &cancel).unwrap();
-        let split = texts.iter().rev().map(|text| std::iter::once(*text)).collect();
-        let other = Alphabet::of(split, 3, &cancel).unwrap();
-        assert_eq!(one.len(), 3 + 128);
-        let mut seen = [0; 64];
-        for scalar in ['e', 't', ' '].into_iter().chain(rare.chars()) {
-            let code = one.code(scalar);
-            assert_eq!(code, other.code(scalar), "{scalar}");
-            seen[usize::from(code.code)] += usize::from(!code.is_shared);
+        Alphabet::of(vec![texts.iter().copied()], 1, &cancel).unwrap()
+    }
+
+    #[test]
+    fn few_scalars_have_a_code_each() {
+        let letters: String = ('\u{4e00}'..'\u{4e3e}').chain("e1".chars()).collect();
+        let few = alphabet(&[&letters, "eee", "e1"]);
+        assert_eq!(few.len(), 64);
+        let mut seen = [0; CODES];
+        for scalar in letters.chars() {
+            assert_eq!(few.code(scalar).page, Page::ANY);
+            seen[usize::from(few.code(scalar).code)] += 1;
         }
-        assert_eq!(seen, [1; 64]);
-        assert_eq!(one.code('e'), Code { code: 0, is_shared: false });
-        assert!(one.code('z').is_shared && one.code('é').is_shared);
-        let (mut codes, mut shared) = ([0; 8], [true; 2]);
-        assert_eq!(one.encode("tete", &mut codes, Some(&mut shared[0])), 4);
-        assert_eq!(one.encode("teté", &mut codes[4..], Some(&mut shared[1])), 4);
-        assert_eq!(shared, [false, true]);
-        assert_eq!(codes[..3], codes[4..7]);
+        assert_eq!(seen, [1; CODES]);
+        assert!(['z', 'é'].map(|stranger| few.code(stranger).page) == [Page::NONE; 2]);
+    }
+
+    #[test]
+    fn codes_tell_the_scalars_of_a_script_apart() {
+        let latin: String = ('a'..='z').chain('à'..='ý').collect();
+        let cyrillic: String = ('а'..='я').collect();
+        let han: String = ('\u{4e00}'..'\u{4e80}').collect();
+        let texts = [&latin, &latin, &cyrillic, &han, "2026 - 11"];
+        let many = alphabet(&texts);
+        let halves = texts.map(|text| std::iter::once(text)).into_iter().rev().collect();
+        let same = Alphabet::of(halves, 3, &CancelFlag::default()).unwrap();
+        let mut pages = vec![];
+        for text in texts {
+            let mut of_text: HashMap<u8, Vec<char>> = HashMap::new();
+            for scalar in text.chars() {
+                let code = many.code(scalar);
+                assert_eq!(code, same.code(scalar), "{scalar}");
+                if code.page == Page::NONE {
+                    continue;
+                }
+                let of_code = of_text.entry(code.code).or_default();
+                if !of_code.contains(&scalar) {
+                    of_code.push(scalar);
+                }
+                pages.push((scalar, code));
+            }
+            assert!(of_text.values().all(|scalars| scalars.len() == 1), "{of_text:?}");
+        }
+        let page = |text: &str| many.encode_alone(text).1;
+        assert_eq!(page(""), Page::ANY);
+        assert_eq!(page("11 -"), Page::ANY);
+        assert!(page("abc 1").tells(page("2 zyx")) && page("эта").tells(page("и та")));
+        assert!(page("э").tells(page("1")) && !page("э").tells(page("a")));
+        assert!(!page("эa").tells(page("эa")) && !page(&han).tells(page("1")));
+        // A digit has its code alone.
+        let digit = many.code('1').code;
+        assert!(pages.iter().all(|(scalar, code)| *scalar == '1' || code.code != digit));
+    }
+
+    #[test]
+    fn equal_pages_and_codes_are_equal_texts() {
+        let scripts =
+            ["abcdefgh", "абвгдежз", "αβγδεζηθ", "אבגדהוזח", "0123 -'.", "漢字仮名交文中国"];
+        let fill: String = ('a'..='z').chain('а'..='я').chain('\u{4e00}'..'\u{4f00}').collect();
+        let many = alphabet(&[&scripts.concat(), &fill]);
+        let scalars: Vec<char> = scripts.concat().chars().chain(fill.chars()).collect();
+        let mut told = 0;
+        for &a in &scalars {
+            for &b in &scalars {
+                let ((of_a, page), (of_b, other)) =
+                    (many.encode_alone(&a.to_string()), many.encode_alone(&b.to_string()));
+                if page.tells(other) {
+                    told += 1;
+                    assert_eq!(a == b, of_a == of_b, "{a} {b}");
+                }
+            }
+        }
+        assert!(told > 1_000);
+    }
+
+    impl Alphabet {
+        fn encode_alone(&self, text: &str) -> (Vec<u8>, Page) {
+            let (mut codes, mut page) = (vec![0; text.len()], Page::ANY);
+            let len = self.encode(text, &mut codes, Some(&mut page));
+            codes.truncate(len);
+            (codes, page)
+        }
     }
 }

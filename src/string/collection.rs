@@ -9,6 +9,7 @@ use foldhash::fast::FixedState;
 
 use super::alphabet::Alphabet;
 use super::boxes::Elements;
+use super::page::Page;
 use crate::engine::{ItemId, KeyId, MatchSpec, Pairing, RowGroups, collection};
 
 /// A row that has been read.
@@ -66,8 +67,8 @@ pub(crate) struct Strings {
     /// The codes of their scalars, and where those of each text begin.
     pub(super) codes: Vec<u8>,
     pub(super) code_starts: Vec<usize>,
-    /// Whether a code of the text is shared by several scalars.
-    pub(super) is_shared: Vec<bool>,
+    /// The page of each text.
+    pub(super) pages: Vec<Page>,
     pub(super) runs: Vec<Run>,
     pub(super) alphabet: Arc<Alphabet>,
     /// The elements that tell the texts of each run of a build side apart.
@@ -91,7 +92,7 @@ impl Strings {
             text_starts: vec![],
             codes: vec![],
             code_starts: vec![],
-            is_shared: vec![],
+            pages: vec![],
             runs,
             alphabet,
             elements: None,
@@ -101,7 +102,7 @@ impl Strings {
 
     /// The number of items.
     pub(crate) fn len(&self) -> u32 {
-        self.is_shared.len() as u32
+        self.pages.len() as u32
     }
 
     /// The text of an item.
@@ -117,10 +118,10 @@ impl Strings {
         &self.codes[self.code_starts[item as usize]..self.code_starts[item as usize + 1]]
     }
 
-    /// Whether codes tell the scalars of an item.
+    /// The page of an item.
     #[inline]
-    pub(super) fn is_exact(&self, item: ItemId) -> bool {
-        !self.is_shared[item as usize]
+    pub(super) fn page(&self, item: ItemId) -> Page {
+        self.pages[item as usize]
     }
 
     /// The scalars of the longest text.
@@ -174,7 +175,7 @@ collection!(Strings, |this| {
     this.text.capacity()
         + this.codes.capacity()
         + (this.text_starts.capacity() + this.code_starts.capacity()) * size_of::<usize>()
-        + this.is_shared.capacity()
+        + this.pages.capacity()
         + this.runs.capacity() * size_of::<Run>()
         + this.elements.as_ref().map_or(0, Elements::bytes)
 });

@@ -3,6 +3,7 @@
 use super::boxes::UNKNOWN;
 use super::collection::Strings;
 use super::function::StringFunction;
+use super::page::Page;
 use super::rules::{self, Cancelled, Damerau, Edits, Indel, Levenshtein, Scratch, Symbol};
 use super::threshold::{Limits, Threshold};
 use super::value::{PairWork, Scalars, with_symbols};
@@ -13,8 +14,8 @@ pub(super) struct Decider {
     threshold: Threshold,
     /// Whether matches need their distance.
     needs_distance: bool,
-    /// Whether codes tell the scalars of the probe text.
-    is_exact: bool,
+    /// The page of the probe text.
+    page: Page,
     /// The scalars of the probe text and of a build text.
     scalars: [Scalars; 2],
     scratch: Scratch,
@@ -30,7 +31,7 @@ impl Decider {
         Self {
             threshold,
             needs_distance: need == MatchNeed::Scores && function.is_distance(),
-            is_exact: false,
+            page: Page::NONE,
             scalars: Default::default(),
             scratch: Scratch::new(),
             verified: 0,
@@ -42,9 +43,9 @@ impl Decider {
         self.verified
     }
 
-    /// Takes up a probe text; `is_exact` says whether codes tell its scalars.
-    pub(super) fn begin(&mut self, probe: &str, is_exact: bool) {
-        self.is_exact = is_exact;
+    /// Takes up a probe text of a page.
+    pub(super) fn begin(&mut self, probe: &str, page: Page) {
+        self.page = page;
         self.scalars[0].begin(probe);
     }
 
@@ -63,7 +64,7 @@ impl Decider {
         if limits.is_all && !self.needs_distance {
             return Some(0);
         }
-        if distance != UNKNOWN && self.is_exact && build.is_exact(item) {
+        if distance != UNKNOWN && self.page.tells(build.page(item)) {
             return Some(distance);
         }
         self.verify([probe, build.text(item)], limits, work)

@@ -8,6 +8,7 @@ use super::boxes::{Boxes, Probe, Survivors, UNKNOWN, Wanted};
 use super::collection::Strings;
 use super::function::StringFunction;
 use super::lanes::MAX_K;
+use super::page::Page;
 use super::rules::Alike;
 use super::threshold::{Limits, Threshold};
 use crate::engine::ItemId;
@@ -31,13 +32,12 @@ pub(super) struct Finder {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ProbeCodes<'a> {
     codes: &'a [u8],
-    /// Whether they tell its scalars.
-    is_exact: bool,
+    page: Page,
 }
 
 impl<'a> ProbeCodes<'a> {
     pub(super) fn of(items: &'a Strings, item: ItemId) -> Self {
-        Self { codes: items.codes(item), is_exact: items.is_exact(item) }
+        Self { codes: items.codes(item), page: items.page(item) }
     }
 }
 
@@ -182,8 +182,8 @@ impl Finder {
             }
             alike => alike,
         };
-        let is_exact = probe.is_exact;
-        Some(work(boxes, scratch, Wanted { run, items, surplus, k, alike, is_exact }))
+        let page = probe.page;
+        Some(work(boxes, scratch, Wanted { run, items, surplus, k, alike, page }))
     }
 
     /// Appends the items that are sought and may match the codes of a probe item to `found`, with the

@@ -9,6 +9,7 @@ use datafusion::common::{Result, internal_err};
 use super::alphabet::Alphabet;
 use super::boxes::{Codes, Elements, order};
 use super::collection::{ReadRow, ReadRows, Run, Strings, hash_of};
+use super::page::Page;
 use super::rules::Cancelled;
 use crate::engine::{Distinct, ItemId, ItemRows, Place, RowGroups, places_by_row};
 use crate::util::cancel::{CancelFlag, sort_unstable_by_key};
@@ -128,17 +129,17 @@ impl Strings {
         threads: usize,
         cancel: &CancelFlag,
     ) -> Result<()> {
-        let Self { codes, code_starts, is_shared, alphabet, .. } = self;
+        let Self { codes, code_starts, pages, alphabet, .. } = self;
         *code_starts = starts(items, |place| input.len(place) as usize);
         codes.resize(code_starts[items.len()], 0);
-        is_shared.resize(items.len(), false);
+        pages.resize(items.len(), Page::ANY);
         let share = steps_per_task(threads, items.len(), LEAST_ITEMS);
         let parts = items.chunks(share).zip(split(codes, code_starts, share));
-        let tasks = parts.zip(is_shared.chunks_mut(share)).collect();
-        for_each(threads, tasks, |((places, mut codes), shared)| {
-            let mut shared = shared.iter_mut();
+        let tasks = parts.zip(pages.chunks_mut(share)).collect();
+        for_each(threads, tasks, |((places, mut codes), pages)| {
+            let mut pages = pages.iter_mut();
             for_each_text(input, places, cancel, |text| {
-                let len = alphabet.encode(text, codes, shared.next());
+                let len = alphabet.encode(text, codes, pages.next());
                 codes = &mut take(&mut codes)[len..];
             })
         })
@@ -275,7 +276,7 @@ fn arrange(
     })?;
     let ordered = Ordered {
         items,
-        is_shared: &mut strings.is_shared,
+        pages: &mut strings.pages,
         codes: &mut strings.codes,
         first: 0,
         first_code: 0,
@@ -288,7 +289,7 @@ fn arrange(
 /// The arrays of the items from the `first` on, whose codes begin with code `first_code`.
 struct Ordered<'a> {
     items: &'a mut [u32],
-    is_shared: &'a mut [bool],
+    pages: &'a mut [Page],
     codes: &'a mut [u8],
     first: usize,
     first_code: usize,
@@ -315,7 +316,7 @@ impl<'a> Ordered<'a> {
         for_each(threads, tasks, |(run, order)| {
             let first = run.first as ItemId;
             permute(run.items, 1, first, &order, cancel)?;
-            permute(run.is_shared, 1, first, &order, cancel)?;
+            permute(run.pages, 1, first, &order, cancel)?;
             // Texts of one length: each begins where another one began.
             let len = run.codes.len() / order.len();
             permute(run.codes, len, first, &order, cancel)
@@ -327,13 +328,13 @@ impl<'a> Ordered<'a> {
         let (count, code_count) = (end - self.first, end_code - self.first_code);
         let (items, rest) = take(&mut self.items).split_at_mut(count);
         self.items = rest;
-        let (is_shared, rest) = take(&mut self.is_shared).split_at_mut(count);
-        self.is_shared = rest;
+        let (pages, rest) = take(&mut self.pages).split_at_mut(count);
+        self.pages = rest;
         let (codes, rest) = take(&mut self.codes).split_at_mut(code_count);
         self.codes = rest;
         let (first, first_code) = (self.first, self.first_code);
         (self.first, self.first_code) = (end, end_code);
-        Self { items, is_shared, codes, first, first_code }
+        Self { items, pages, codes, first, first_code }
     }
 }
 

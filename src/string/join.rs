@@ -117,7 +117,7 @@ impl StringJoin {
                 not_cancelled(elements, cancel)?
             }
         };
-        let boxes = Boxes::build(codes, &build.is_shared, &bounds, elements, stop);
+        let boxes = Boxes::build(codes, &build.pages, &bounds, elements, stop);
         let boxes = not_cancelled(boxes, cancel)?;
         reservation.shrink(bytes.saturating_sub(boxes.bytes()).min(reservation.size()));
         let boxes = Arc::new(boxes);
@@ -200,7 +200,7 @@ impl StringJoin {
                 if let Some(decider) = &mut decider {
                     // What shared codes leave is compared one by one, and most of it is no match.
                     let (text, mut steps) = (build.text(item), 0);
-                    decider.begin(text, build.is_exact(item));
+                    decider.begin(text, build.page(item));
                     let before = decider.verified();
                     let decide = |&found| decider.decide(text, build, found, limits, &mut steps);
                     matches += share * found.iter().filter_map(decide).count() as f64;

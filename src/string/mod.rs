@@ -39,6 +39,7 @@ mod join;
 mod lanes;
 mod matcher;
 mod neighbours;
+mod page;
 mod prepared;
 mod rules;
 mod strategies;

@@ -52,9 +52,27 @@ impl Threshold {
         self.function == StringFunction::JaroWinkler
     }
 
+    /// Whether only equal texts match.
+    fn is_equality(self) -> bool {
+        match self.function {
+            StringFunction::Levenshtein | StringFunction::DamerauLevenshtein => {
+                (0.0..1.0).contains(&self.bound)
+            }
+            // An error for texts of two lengths.
+            StringFunction::Hamming => false,
+            StringFunction::LevenshteinSimilarity
+            | StringFunction::IndelSimilarity
+            | StringFunction::Jaro
+            | StringFunction::JaroWinkler => self.bound == 1.0,
+        }
+    }
+
     /// The greatest number of edits of a join that an index of deletions serves; `None` where it serves
     /// none of them.
     pub(super) fn deletions(self) -> Option<u32> {
+        if self.is_equality() {
+            return Some(0);
+        }
         let is_near = self.function == StringFunction::Levenshtein
             && (0.0..=f64::from(MAX_K)).contains(&self.bound);
         is_near.then_some(self.bound as u32)

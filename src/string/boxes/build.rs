@@ -6,6 +6,7 @@ use super::elements::prefix_bits;
 use super::{Codes, Elements, ITEMS};
 use crate::simd::Simd;
 use crate::string::lanes::interleave;
+use crate::string::page::Page;
 use crate::string::rules::Cancelled;
 
 /// Unions and intersections of consecutive strings, and unions of their prefixes, in an array each.
@@ -69,8 +70,8 @@ pub(crate) struct Boxes {
     pub(super) signatures: Vec<u64>,
     /// The bits of the prefix of each item, where its elements are [by prefix](Elements::choose).
     pub(super) prefixes: Vec<u64>,
-    /// Whether codes tell the symbols of all strings of a group.
-    pub(super) is_exact: Vec<bool>,
+    /// The page of all strings of each group.
+    pub(super) pages: Vec<Page>,
     pub(super) columns: Vec<u8>,
     /// A number that no other index of this process has, so that a probe knows what it has kept.
     pub(super) id: u64,
@@ -83,10 +84,10 @@ pub(super) const BLOCK: usize = 64;
 impl Boxes {
     /// The index of strings that are in their [`order`](super::order()). Run `r` has the items
     /// `runs[r]..runs[r + 1]`, which are of one length; `elements` were chosen for these runs.
-    /// `is_shared` says of items whether one of their codes stands for several symbols.
+    /// `pages` are those of the items.
     pub(crate) fn build(
         codes: Codes<'_>,
-        is_shared: &[bool],
+        pages: &[Page],
         runs: &[u32],
         elements: Elements,
         stop: &mut impl FnMut() -> bool,
@@ -99,12 +100,12 @@ impl Boxes {
             groups: Bounds::default(),
             signatures: Vec::with_capacity(codes.len() + GROUP),
             prefixes: vec![],
-            is_exact: Vec::with_capacity(codes.len() / GROUP + runs.len()),
+            pages: Vec::with_capacity(codes.len() / GROUP + runs.len()),
             columns: Vec::with_capacity(codes.codes.len()),
             id: NEXT.fetch_add(1, Ordering::Relaxed),
         };
         for bounds in runs.windows(2) {
-            boxes.add(codes, is_shared, bounds[0]..bounds[1], stop)?;
+            boxes.add(codes, pages, bounds[0]..bounds[1], stop)?;
         }
         boxes.blocks.pad();
         boxes.groups.pad();
@@ -116,7 +117,7 @@ impl Boxes {
     fn add(
         &mut self,
         codes: Codes<'_>,
-        is_shared: &[bool],
+        pages: &[Page],
         items: std::ops::Range<u32>,
         stop: &mut impl FnMut() -> bool,
     ) -> Result<(), Cancelled> {
@@ -149,8 +150,8 @@ impl Boxes {
                 self.groups.prefixes.extend(prefixes.chunks(GROUP).map(union));
                 self.blocks.prefixes.extend(prefixes.chunks(BLOCK).map(union));
             }
-            let is_exact = |shared: &[bool]| !shared.contains(&true);
-            self.is_exact.extend(is_shared[start..end].chunks(GROUP).map(is_exact));
+            let of_all = |pages: &[Page]| pages.iter().fold(Page::ANY, |of, page| of.and(*page));
+            self.pages.extend(pages[start..end].chunks(GROUP).map(of_all));
             self.signatures[at..].chunks(GROUP).for_each(|part| self.groups.push(part));
             self.signatures[at..].chunks(BLOCK).for_each(|part| self.blocks.push(part));
             interleave(&mut self.columns, end - start, len, |i| codes.string(start + i));
@@ -194,7 +195,7 @@ impl Boxes {
             + self.blocks.bytes()
             + self.groups.bytes()
             + 8 * (self.signatures.capacity() + self.prefixes.capacity())
-            + self.is_exact.capacity()
+            + self.pages.capacity()
             + self.columns.capacity()
     }
 }

@@ -8,6 +8,7 @@ use super::elements::{PLACE_BITS, prefix_bits};
 use crate::simd::Simd;
 use crate::simd::texts::{Words, lanes_kernel};
 use crate::string::lanes::{Band, MAX_K, Pattern, Rows, Strings};
+use crate::string::page::Page;
 use crate::string::rules::{Alike, Level, PREFIX};
 
 /// The distance of candidates that were not verified.
@@ -71,8 +72,8 @@ pub(crate) struct Wanted<'a> {
     pub k: Option<u32>,
     /// What a match by one of Jaro's functions needs, `None` for the others.
     pub alike: Option<&'a Alike>,
-    /// Whether codes tell the symbols of the probe.
-    pub is_exact: bool,
+    /// The page of the probe.
+    pub page: Page,
 }
 
 /// Counts of what a probe meets of a run: the measure of its cost.
@@ -107,15 +108,15 @@ impl Boxes {
         wanted: Wanted<'_>,
         out: &mut Vec<(u32, u32)>,
     ) {
-        let Wanted { run, k, alike, is_exact, .. } = wanted;
+        let Wanted { run, k, alike, page, .. } = wanted;
         let Some(search) = self.search(scratch, probe, wanted) else { return };
         search.find(simd, self, scratch);
         if scratch.groups.is_empty() {
             return;
         }
-        let in_lanes = is_exact && Rows::serve(simd, probe.len(), search.run.len);
+        let in_lanes = page != Page::NONE && Rows::serve(simd, probe.len(), search.run.len);
         if let Some(alike) = alike.filter(|_| in_lanes) {
-            return self.search_alike(simd, scratch, &search, alike, out);
+            return self.search_alike(simd, scratch, &search, (alike, page), out);
         }
         match k {
             Some(k) if k <= MAX_K => {
@@ -148,14 +149,14 @@ impl Boxes {
         simd: Simd,
         scratch: &mut Probe,
         search: &Search,
-        alike: &Alike,
+        (alike, page): (&Alike, Page),
         out: &mut Vec<(u32, u32)>,
     ) {
         let run = &search.run;
         if search.can_tell() {
             thin_out(simd, search, self.singles(), &mut scratch.groups);
         }
-        let is_exact = |group: u32| self.is_exact[run.first_group + group as usize];
+        let is_exact = |group: u32| page.tells(self.pages[run.first_group + group as usize]);
         let Probe { codes, rows, has_rows, blocks: open, groups, .. } = scratch;
         open.clear();
         groups.retain(|&group| {

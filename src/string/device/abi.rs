@@ -6,8 +6,6 @@ use crate::offload::tiles::TileUnit;
 
 /// Fills up the last word of a text.
 pub(super) const NO_CODE: u8 = 0x40;
-/// A bit of a length: a code of the text stands for several scalars.
-pub(super) const IS_SHARED: u32 = 1 << 31;
 /// Rows of a strip, columns of a stage, and the most stages of a unit.
 pub(super) const STRIP: u32 = 32;
 pub(super) const STAGE: u32 = 64;
@@ -22,6 +20,7 @@ pub(super) struct TextSide {
     pub words: u64,
     pub starts: u64,
     pub lens: u64,
+    pub pages: u64,
     pub signatures: u64,
     pub row_counts: u64,
     pub first: u32,
@@ -118,9 +117,9 @@ pub(super) struct TextWork {
     pub reserved: u32,
 }
 
-const _: () = assert!(size_of::<TextSide>() == 48 && size_of::<TextSigning>() == 56);
+const _: () = assert!(size_of::<TextSide>() == 56 && size_of::<TextSigning>() == 56);
 const _: () = assert!(size_of::<TextRun>() == 24 && size_of::<TextUnit>() == 12);
-const _: () = assert!(size_of::<TextTally>() == 64 && size_of::<TextWork>() == 224);
+const _: () = assert!(size_of::<TextTally>() == 64 && size_of::<TextWork>() == 240);
 
 // SAFETY: fields of 4 bytes, any bits are values.
 unsafe impl Pod for TextRun {}

@@ -8,7 +8,7 @@ use datafusion::execution::memory_pool::MemoryReservation;
 use crate::engine::{Collection, ItemId};
 use crate::offload::Arena;
 use crate::string::collection::Strings;
-use crate::string::device::abi::{IS_SHARED, NO_CODE, STAGE, TextSide, TextSigning};
+use crate::string::device::abi::{NO_CODE, STAGE, TextSide, TextSigning};
 use crate::util::parallel::{for_each, steps_per_task};
 
 /// Items that a task takes on, at least.
@@ -23,6 +23,7 @@ pub(super) struct PackedTexts {
     words: Vec<u32>,
     starts: Vec<u32>,
     lens: Vec<u32>,
+    pages: Vec<u8>,
     /// None where rows are not counted, or every item has one.
     row_counts: Vec<u32>,
     /// The memory of the arrays.
@@ -33,6 +34,7 @@ pub(super) struct PackedTexts {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct DeclaredTexts {
     pub signing: TextSigning,
+    pub pages: u64,
     pub row_counts: u64,
 }
 
@@ -68,15 +70,14 @@ impl PackedTexts {
         let counted = if counts && !groups.has_no_repeats() { count } else { 0 };
         let word_count = word_count(strings, items.clone());
         let memory = reservation.new_empty();
-        memory.try_grow((word_count + 2 * count + counted) * size_of::<u32>())?;
+        memory.try_grow((word_count + 2 * count + counted) * size_of::<u32>() + count)?;
         let mut starts = Vec::with_capacity(count);
         let mut lens = Vec::with_capacity(count);
         let mut end = 0;
         for item in items.clone() {
             let len = strings.codes(item).len();
-            let shared = if strings.is_exact(item) { 0 } else { IS_SHARED };
             starts.push(end as u32);
-            lens.push(len as u32 | shared);
+            lens.push(len as u32);
             end += len.div_ceil(CODES);
         }
         let mut words = vec![0; end];
@@ -95,7 +96,8 @@ impl PackedTexts {
         })?;
         let counted = items.clone().take(counted);
         let row_counts = counted.map(|item| groups.row_count_of(item)).collect();
-        Ok(Self { items, words, starts, lens, row_counts, _memory: memory })
+        let pages = items.clone().map(|item| strings.page(item).number()).collect();
+        Ok(Self { items, words, starts, lens, pages, row_counts, _memory: memory })
     }
 
     /// Declares the texts, and their signatures by `bits`; with boxes where they are columns.
@@ -105,7 +107,7 @@ impl PackedTexts {
         bits: &'a [u8],
         are_columns: bool,
     ) -> DeclaredTexts {
-        let Self { words, starts, lens, row_counts, .. } = self;
+        let Self { words, starts, lens, pages, row_counts, .. } = self;
         let count = starts.len() as u64;
         let signing = TextSigning {
             words: arena.copied(words),
@@ -121,7 +123,7 @@ impl PackedTexts {
             reserved: 0,
         };
         let row_counts = if row_counts.is_empty() { 0 } else { arena.copied(row_counts) };
-        DeclaredTexts { signing, row_counts }
+        DeclaredTexts { signing, pages: arena.copied(pages), row_counts }
     }
 }
 
@@ -129,7 +131,7 @@ impl DeclaredTexts {
     /// The texts, the first of which has number `first`.
     pub(super) fn side(&self, first: u32) -> TextSide {
         let TextSigning { words, starts, lens, signatures, .. } = self.signing;
-        let row_counts = self.row_counts;
-        TextSide { words, starts, lens, signatures, row_counts, first, reserved: 0 }
+        let Self { pages, row_counts, .. } = *self;
+        TextSide { words, starts, lens, pages, signatures, row_counts, first, reserved: 0 }
     }
 }

@@ -312,7 +312,7 @@ fn tiles_of_texts_match_as_the_functions_say() {
     let mut rng = StdRng::seed_from_u64(seed(33));
     let mut matches = 0;
     for case in 0..rounds(160) {
-        let drawn = draw(&mut rng, Kind::ALL[case % 4]);
+        let drawn = draw(&mut rng, Kind::ALL[case % Kind::ALL.len()]);
         let drive = drive(&mut rng, 0);
         let given = drawn.run(drive).unwrap();
         drawn.check(drawn.join.spec.need, given, &format!("{case} {drive:?}"));
@@ -328,7 +328,7 @@ fn the_cpu_joins_the_texts_that_a_failing_device_drops() {
     let mut rng = StdRng::seed_from_u64(2912);
     let mut faults = 0;
     for case in 0..32 {
-        let drawn = draw(&mut rng, Kind::ALL[case % 4]);
+        let drawn = draw(&mut rng, Kind::ALL[case % Kind::ALL.len()]);
         let lease = emulator.device();
         let drive = Drive {
             demanded: false,
@@ -349,7 +349,7 @@ fn the_cpu_joins_the_texts_that_a_failing_device_drops() {
 fn texts_join_on_the_cpu_in_place_of_a_device() {
     let mut rng = StdRng::seed_from_u64(2913);
     for case in 0..64 {
-        let drawn = draw(&mut rng, Kind::ALL[case % 4]);
+        let drawn = draw(&mut rng, Kind::ALL[case % Kind::ALL.len()]);
         let cpu = TextsOnCpu(drawn.join.clone());
         let (memory, cancel) = (reservation(), CancelFlag::default());
         let context =

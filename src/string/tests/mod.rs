@@ -16,12 +16,24 @@ pub(super) enum Kind {
     Words,
     /// Characters of many scripts, combining marks among them: more than there are codes.
     Unicode,
+    /// Words of one script of several, with more letters than there are codes.
+    Scripts,
     /// Texts about as long as a word of the processor has bits, or twice as long.
     Long,
 }
 
 impl Kind {
-    pub(super) const ALL: [Self; 4] = [Self::Few, Self::Words, Self::Unicode, Self::Long];
+    pub(super) const ALL: [Self; 5] =
+        [Self::Few, Self::Words, Self::Unicode, Self::Scripts, Self::Long];
+}
+
+/// The first letters of some scripts.
+const SCRIPTS: [char; 4] = ['a', 'а', 'α', 'א'];
+
+/// A letter of a script or, seldom, a digit.
+fn letter(rng: &mut StdRng, first: char) -> char {
+    let (first, count) = if rng.random_bool(0.1) { ('0', 4) } else { (first, 24) };
+    char::from_u32(u32::from(first) + rng.random_range(0..count)).unwrap()
 }
 
 fn character(rng: &mut StdRng, kind: Kind) -> char {
@@ -31,6 +43,10 @@ fn character(rng: &mut StdRng, kind: Kind) -> char {
     match kind {
         Kind::Few => any(rng, 'a', 2),
         Kind::Words | Kind::Long => any(rng, 'a', 26),
+        Kind::Scripts => {
+            let first = SCRIPTS[rng.random_range(0..SCRIPTS.len())];
+            letter(rng, first)
+        }
         Kind::Unicode => match rng.random_range(0..6) {
             0 => any(rng, 'a', 3),
             1 => any(rng, '\u{4e00}', 90),
@@ -47,13 +63,17 @@ pub(super) fn text(rng: &mut StdRng, kind: Kind) -> String {
     let len = match kind {
         Kind::Few => rng.random_range(0..8),
         Kind::Words => rng.random_range(0..14),
-        Kind::Unicode => rng.random_range(0..10),
+        Kind::Unicode | Kind::Scripts => rng.random_range(0..10),
         Kind::Long => match rng.random_range(0..3) {
             0 => rng.random_range(60..68),
             1 => rng.random_range(120..140),
             _ => rng.random_range(0..80),
         },
     };
+    if kind == Kind::Scripts {
+        let first = SCRIPTS[rng.random_range(0..SCRIPTS.len())];
+        return (0..len).map(|_| letter(rng, first)).collect();
+    }
     (0..len).map(|_| character(rng, kind)).collect()
 }
 

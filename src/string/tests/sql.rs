@@ -141,7 +141,7 @@ async fn compare(
     round: usize,
     rows: [usize; 2],
 ) -> Result<()> {
-    let kind = Kind::ALL[round % 4];
+    let kind = Kind::ALL[round % Kind::ALL.len()];
     let rows = rows.map(|rows| rows_of(kind, rows));
     let bases: Vec<String> = (0..1 + rows[0] / 8).map(|_| text(rng, kind)).collect();
     let tables = tables(rng, rows, |rng| text_or_copy(rng, kind, &bases))?;
@@ -157,7 +157,7 @@ async fn run(
     tables: [Arc<MemTable>; 2],
     drawn: &Drawn,
 ) -> Result<()> {
-    run_in(rng, tally, round, tables, (drawn, WAYS[round / 4 % WAYS.len()])).await
+    run_in(rng, tally, round, tables, (drawn, WAYS[round / Kind::ALL.len() % WAYS.len()])).await
 }
 
 /// The same in a given way.
@@ -171,16 +171,20 @@ async fn run_in(
     let sql = large_first(&tables, statement(rng, drawn));
     let mut setup = Setup::draw(rng, way);
     let names = of_strings().into_iter().map(|strategy| StrategyName::new(strategy.name()));
-    // Deletions serve up to two edits.
+    // Deletions serve up to two edits, and equal texts.
     let is_near =
         ["<= 0", "<= 1", "<= 2", "< 1", "< 2", "< 3", "AND 1", "AND 2", "= 0", "= 1", "= 2"];
     let is_near = drawn.predicate.starts_with("levenshtein(")
         && is_near.iter().any(|bound| drawn.predicate.ends_with(bound));
+    let is_equal = drawn.predicate.starts_with("damerau_levenshtein(")
+        && ["<= 0", "< 1", "= 0"].iter().any(|bound| drawn.predicate.ends_with(bound))
+        || drawn.predicate.contains("_similarity(a.s, b.s) >= 1");
+    let is_near = is_near || is_equal;
     let names = names.filter(|name| is_near || *name != StrategyName::new("deletions"));
     let names = names.filter(|name| way != Way::Device || *name == StrategyName::new("boxes"));
     let names: Vec<StrategyName> = std::iter::once(StrategyName::AUTO).chain(names).collect();
     setup.options.strategy = *names.choose(rng).unwrap();
-    let what = (round, way, Kind::ALL[round % 4], setup.options.strategy);
+    let what = (round, way, Kind::ALL[round % Kind::ALL.len()], setup.options.strategy);
     let sessions = [&nested_loops(), &setup.session(install)?];
     tally.compare(sessions, tables, &sql, what).await
 }
@@ -219,8 +223,9 @@ async fn texts_join_on_a_device_as_a_nested_loop_does() -> Result<()> {
     let mut rng = StdRng::seed_from_u64(seed(31));
     let mut tally = Tally::default();
     for round in 0..rounds(80) {
-        let kind = Kind::ALL[round % 4];
-        let rows = [[90, 60], [300, 200]][round / 4 % 2].map(|rows| rows_of(kind, rows));
+        let kind = Kind::ALL[round % Kind::ALL.len()];
+        let rows =
+            [[90, 60], [300, 200]][round / Kind::ALL.len() % 2].map(|rows| rows_of(kind, rows));
         let bases: Vec<String> = (0..1 + rows[0] / 8).map(|_| text(&mut rng, kind)).collect();
         let tables = tables(&mut rng, rows, |rng| text_or_copy(rng, kind, &bases))?;
         let drawn = draw(&mut rng, kind);
@@ -253,7 +258,7 @@ async fn texts_of_one_length_join_by_hamming_as_a_nested_loop_does() -> Result<(
     let mut rng = StdRng::seed_from_u64(seed(32));
     let mut tally = Tally::default();
     for round in 0..rounds(48) {
-        let kind = Kind::ALL[round % 4];
+        let kind = Kind::ALL[round % Kind::ALL.len()];
         let rows = [90, 60].map(|rows| rows_of(kind, rows));
         let len = text(&mut rng, kind).chars().count();
         let scalars = |rng: &mut StdRng| (0..len).map(|_| character(rng, kind)).collect();

@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use super::{Boxes, Codes, Elements, Probe, UNKNOWN, Wanted, order};
 use crate::simd::Simd;
+use crate::string::page::Page;
 use crate::string::rules::Threshold;
 use crate::string::rules::tests::{ALPHABETS, Random, textbook};
 
@@ -13,8 +14,7 @@ struct Items {
     codes: Vec<u8>,
     starts: Vec<usize>,
     runs: Vec<u32>,
-    /// Whether a code of the string stands for several symbols.
-    shared: Vec<bool>,
+    pages: Vec<Page>,
 }
 
 impl Items {
@@ -31,7 +31,7 @@ impl Items {
         symbols.sort_by_key(|s| (key(s), s.len()));
         symbols.dedup();
         let mut items =
-            Self { symbols, codes: vec![], starts: vec![], runs: vec![0], shared: vec![] };
+            Self { symbols, codes: vec![], starts: vec![], runs: vec![0], pages: vec![] };
         for i in 1..=items.symbols.len() {
             let run = |s: &Vec<u32>| (key(s), s.len());
             if i == items.symbols.len() || run(&items.symbols[i]) != run(&items.symbols[i - 1]) {
@@ -50,7 +50,8 @@ impl Items {
         items.symbols = order.iter().map(|&i| items.symbols[i as usize].clone()).collect();
         items.encode(code);
         let is_shared = |s: &Vec<u32>| s.iter().any(|symbol| ranks[symbol] >= 64);
-        items.shared = items.symbols.iter().map(is_shared).collect();
+        let page = |s| if is_shared(s) { Page::NONE } else { Page::ANY };
+        items.pages = items.symbols.iter().map(page).collect();
         (items, elements)
     }
 
@@ -94,7 +95,7 @@ fn found(
     k: Option<u32>,
 ) -> Vec<(u32, u32)> {
     let mut out = vec![];
-    let wanted = Wanted { run, items, surplus, k, alike: None, is_exact: true };
+    let wanted = Wanted { run, items, surplus, k, alike: None, page: Page::ANY };
     boxes.probe(scratch, simd, probe, wanted, &mut out);
     out.sort_unstable();
     assert!(out.windows(2).all(|pair| pair[0].0 < pair[1].0), "found once");
@@ -117,7 +118,7 @@ fn probes_find_all_strings_within_the_bound_and_no_other() {
         );
         let codes = items.as_codes();
         let boxes =
-            Boxes::build(codes, &items.shared, &items.runs, elements, &mut || false).unwrap();
+            Boxes::build(codes, &items.pages, &items.runs, elements, &mut || false).unwrap();
         let mut scratch = Probe::new();
         for _ in 0..40 {
             let probe = codes.string(random.below(codes.len()));
@@ -158,7 +159,7 @@ fn candidates_hold_all_matches_over_symbols_of_every_function() {
             Items::new(strings(&mut random, 900, 10, alphabet), 1, round % 3 == 0);
         let codes = items.as_codes();
         let boxes =
-            Boxes::build(codes, &items.shared, &items.runs, elements, &mut || false).unwrap();
+            Boxes::build(codes, &items.pages, &items.runs, elements, &mut || false).unwrap();
         let mut scratch = Probe::new();
         for _ in 0..60 {
             let probe = random.below(codes.len());
@@ -202,7 +203,7 @@ fn matches_by_jaros_functions_are_found_and_what_codes_do_not_tell() {
             Items::new(strings(&mut random, 1_200, len, alphabet), 1, by_prefix);
         let codes = items.as_codes();
         let boxes =
-            Boxes::build(codes, &items.shared, &items.runs, elements, &mut || false).unwrap();
+            Boxes::build(codes, &items.pages, &items.runs, elements, &mut || false).unwrap();
         let mut scratch = Probe::new();
         for _ in 0..60 {
             let probe = random.below(codes.len());
@@ -215,13 +216,16 @@ fn matches_by_jaros_functions_are_found_and_what_codes_do_not_tell() {
                 continue;
             }
             let alike = threshold.alike(lens[0], lens[1]);
-            let is_exact = !items.shared[probe] && random.below(4) > 0;
+            let page = match random.below(4) {
+                0 => Page::NONE,
+                _ => items.pages[probe],
+            };
             for &simd in Simd::available() {
                 let mut out = vec![];
                 if let Some(alike) = &alike {
                     let (surplus, alike) = (alike.surplus(), Some(alike));
                     let (items, k) = (boxes.items(run), None);
-                    let wanted = Wanted { run, items, surplus, k, alike, is_exact };
+                    let wanted = Wanted { run, items, surplus, k, alike, page };
                     boxes.probe(&mut scratch, simd, codes.string(probe), wanted, &mut out);
                 }
                 out.sort_unstable();
@@ -234,7 +238,7 @@ fn matches_by_jaros_functions_are_found_and_what_codes_do_not_tell() {
                     let found = out.binary_search_by_key(&item, |&(item, _)| item);
                     let found = found.ok().map(|at| out[at].1);
                     // Only what codes tell may be decided.
-                    let may_decide = is_exact && !items.shared[item as usize];
+                    let may_decide = page.tells(items.pages[item as usize]);
                     match found {
                         None => assert!(!matches, "{simd} {threshold:?} {x:?} {y:?}"),
                         Some(0) => assert!(matches && may_decide, "{threshold:?} {x:?} {y:?}"),
@@ -251,7 +255,7 @@ fn survivors_are_at_most_what_is_there() {
     let mut random = Random(63);
     let (items, elements) = Items::new(strings(&mut random, 4_000, 6, 26), 1, false);
     let codes = items.as_codes();
-    let boxes = Boxes::build(codes, &items.shared, &items.runs, elements, &mut || false).unwrap();
+    let boxes = Boxes::build(codes, &items.pages, &items.runs, elements, &mut || false).unwrap();
     let mut scratch = Probe::new();
     for run in 0..boxes.runs() {
         let items = boxes.items(run);
@@ -259,7 +263,7 @@ fn survivors_are_at_most_what_is_there() {
         let probe = codes.string(items.start as usize);
         let simd = Simd::detect();
         let wanted =
-            |items, surplus| Wanted { run, items, surplus, k: None, alike: None, is_exact: true };
+            |items, surplus| Wanted { run, items, surplus, k: None, alike: None, page: Page::ANY };
         let met = boxes.survivors(&mut scratch, simd, probe, wanted(items.clone(), all));
         assert_eq!(met.tested, items.len().div_ceil(64) as u64);
         assert_eq!((met.blocks, met.groups), (met.tested, items.len().div_ceil(8) as u64));
@@ -286,5 +290,5 @@ fn building_is_cancelled() {
     assert!(Elements::choose(codes, &runs, false, &mut || true).is_err());
     let elements = Elements::choose(codes, &runs, false, &mut || false).unwrap();
     assert!(order(codes, 0, 0..runs[1], &elements, &mut || true).is_err());
-    assert!(Boxes::build(codes, &[false; 20_000], &runs, elements, &mut || true).is_err());
+    assert!(Boxes::build(codes, &[Page::ANY; 20_000], &runs, elements, &mut || true).is_err());
 }
