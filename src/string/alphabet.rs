@@ -38,6 +38,13 @@ pub(super) struct Alphabet {
     count: usize,
 }
 
+/// A bit for each scalar of a text, the same for some of them: what a text lacks of the bits of another one, it
+/// lacks of its scalars.
+pub(super) fn scalar_bits(text: &str) -> u64 {
+    let bit = |scalar| u32::from(scalar).wrapping_mul(0x9e37_79b1) >> 26;
+    text.chars().fold(0, |bits, scalar| bits | 1 << bit(scalar))
+}
+
 /// How often each scalar occurs.
 struct Counts {
     ascii: [u64; ASCII],
@@ -154,6 +161,11 @@ impl Alphabet {
             }
         }
         Ok(alphabet)
+    }
+
+    /// Whether each scalar has a code of its own.
+    pub(super) fn is_small(&self) -> bool {
+        self.count <= CODES
     }
 
     /// The number of distinct scalars.

@@ -69,6 +69,8 @@ pub(crate) struct Strings {
     pub(super) code_starts: Vec<usize>,
     /// The page of each text.
     pub(super) pages: Vec<Page>,
+    /// The bits of the scalars of each text; none where each scalar of the build side has a code of its own.
+    pub(super) scalar_bits: Vec<u64>,
     pub(super) runs: Vec<Run>,
     pub(super) alphabet: Arc<Alphabet>,
     /// The elements that tell the texts of each run of a build side apart.
@@ -93,6 +95,7 @@ impl Strings {
             codes: vec![],
             code_starts: vec![],
             pages: vec![],
+            scalar_bits: vec![],
             runs,
             alphabet,
             elements: None,
@@ -122,6 +125,12 @@ impl Strings {
     #[inline]
     pub(super) fn page(&self, item: ItemId) -> Page {
         self.pages[item as usize]
+    }
+
+    /// The bits of the scalars of an item, if they are known.
+    #[inline]
+    pub(super) fn scalar_bits(&self, item: ItemId) -> Option<u64> {
+        self.scalar_bits.get(item as usize).copied()
     }
 
     /// The scalars of the longest text.
@@ -176,6 +185,7 @@ collection!(Strings, |this| {
         + this.codes.capacity()
         + (this.text_starts.capacity() + this.code_starts.capacity()) * size_of::<usize>()
         + this.pages.capacity()
+        + this.scalar_bits.capacity() * size_of::<u64>()
         + this.runs.capacity() * size_of::<Run>()
         + this.elements.as_ref().map_or(0, Elements::bytes)
 });

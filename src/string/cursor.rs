@@ -134,7 +134,7 @@ impl StringWorker {
         let Some(run) = unit.items.run_of(item) else { return Ok(true) };
         self.partners.begin(&self.join, run)?;
         self.probe = Probe { item, runs: self.partners.runs.clone(), ..Probe::default() };
-        self.decider.begin(unit.items.text(item), unit.items.page(item));
+        self.decider.begin(&unit.items, item);
         Ok(true)
     }
 

@@ -14,8 +14,9 @@ pub(super) struct Decider {
     threshold: Threshold,
     /// Whether matches need their distance.
     needs_distance: bool,
-    /// The page of the probe text.
+    /// The page of the probe text, and the bits of its scalars.
     page: Page,
+    scalar_bits: Option<u64>,
     /// The scalars of the probe text and of a build text.
     scalars: [Scalars; 2],
     scratch: Scratch,
@@ -32,6 +33,7 @@ impl Decider {
             threshold,
             needs_distance: need == MatchNeed::Scores && function.is_distance(),
             page: Page::NONE,
+            scalar_bits: None,
             scalars: Default::default(),
             scratch: Scratch::new(),
             verified: 0,
@@ -43,10 +45,11 @@ impl Decider {
         self.verified
     }
 
-    /// Takes up a probe text of a page.
-    pub(super) fn begin(&mut self, probe: &str, page: Page) {
-        self.page = page;
-        self.scalars[0].begin(probe);
+    /// Takes up a probe text.
+    pub(super) fn begin(&mut self, probes: &Strings, probe: ItemId) {
+        self.page = probes.page(probe);
+        self.scalar_bits = probes.scalar_bits(probe);
+        self.scalars[0].begin(probes.text(probe));
     }
 
     /// The detail of a match of the probe text that was taken up and a build item of which the filter knows
@@ -67,7 +70,19 @@ impl Decider {
         if distance != UNKNOWN && self.page.tells(build.page(item)) {
             return Some(distance);
         }
+        if self.lacks_too_many(build.scalar_bits(item), limits) {
+            return None;
+        }
         self.verify([probe, build.text(item)], limits, work)
+    }
+
+    /// Whether the probe text and a build text lack more scalars of each other than a match allows, by the bits of
+    /// their scalars.
+    #[inline]
+    fn lacks_too_many(&self, build: Option<u64>, limits: Limits) -> bool {
+        let (Some(probe), Some(build)) = (self.scalar_bits, build) else { return false };
+        let [beyond, lacking] = limits.surplus;
+        (probe & !build).count_ones() > beyond || (build & !probe).count_ones() > lacking
     }
 
     fn verify(&mut self, texts: [&str; 2], limits: Limits, work: &mut usize) -> Option<u32> {

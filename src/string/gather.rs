@@ -1,12 +1,13 @@
 //! The distinct texts among the rows of several parts, by several threads.
 
+use std::iter::repeat_with;
 use std::mem::{size_of, take};
 use std::ops::Range;
 use std::sync::Arc;
 
 use datafusion::common::{Result, internal_err};
 
-use super::alphabet::Alphabet;
+use super::alphabet::{self, Alphabet};
 use super::boxes::{Codes, Elements, order};
 use super::collection::{ReadRow, ReadRows, Run, Strings, hash_of};
 use super::page::Page;
@@ -76,7 +77,8 @@ impl Strings {
     /// A bound on the bytes of a collection of `rows` rows with `bytes` bytes of text, and of making it,
     /// besides what was read.
     pub(super) fn footprint(rows: usize, bytes: usize) -> usize {
-        let items = 2 * size_of::<usize>() + 1 + size_of::<Run>() + 2 * size_of::<u32>();
+        let items =
+            2 * size_of::<usize>() + 1 + size_of::<Run>() + 2 * size_of::<u32>() + size_of::<u64>();
         let places = size_of::<Place>();
         // The order of similar texts: signatures with numbers, and the order twice.
         let order = size_of::<(u64, u32)>() + 2 * size_of::<u32>();
@@ -145,7 +147,7 @@ impl Strings {
         })
     }
 
-    /// Copies the texts of the items.
+    /// Copies the texts of the items, and tells the bits of their scalars.
     fn copy_texts(
         &mut self,
         input: &Input<'_>,
@@ -153,16 +155,22 @@ impl Strings {
         threads: usize,
         cancel: &CancelFlag,
     ) -> Result<()> {
-        let Self { text, text_starts, .. } = self;
+        let Self { text, text_starts, scalar_bits, alphabet, .. } = self;
         *text_starts = starts(items, |place| input.read(place).bytes as usize);
         let mut bytes = vec![0; text_starts[items.len()]];
         let share = steps_per_task(threads, items.len(), LEAST_ITEMS);
-        let tasks = items.chunks(share).zip(split(&mut bytes, text_starts, share)).collect();
-        for_each(threads, tasks, |(places, mut bytes)| {
+        scalar_bits.resize(if alphabet.is_small() { 0 } else { items.len() }, 0);
+        let of_tasks = scalar_bits.chunks_mut(share).map(Some).chain(repeat_with(|| None));
+        let tasks = items.chunks(share).zip(split(&mut bytes, text_starts, share)).zip(of_tasks);
+        for_each(threads, tasks.collect(), |((places, mut bytes), bits)| {
+            let mut bits = bits.into_iter().flatten();
             for_each_text(input, places, cancel, |text| {
                 let (to, rest) = take(&mut bytes).split_at_mut(text.len());
                 to.copy_from_slice(text.as_bytes());
                 bytes = rest;
+                if let Some(bits) = bits.next() {
+                    *bits = alphabet::scalar_bits(text);
+                }
             })
         })?;
         match String::from_utf8(bytes) {

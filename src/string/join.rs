@@ -8,9 +8,9 @@ use datafusion::common::Result;
 use super::boxes::{Boxes, Codes, Elements};
 use super::collection::{Run, Strings};
 use super::decide::Decider;
-use super::finder::{Finder, Met, ProbeCodes, boxes_bytes};
+use super::finder::{Finder, Met, ProbeCodes, Sought, boxes_bytes};
 use super::gather::not_cancelled;
-use super::threshold::Threshold;
+use super::threshold::{Limits, Threshold};
 use crate::engine::{ItemId, MatchSpec, Pairing, PrepareContext};
 use crate::simd::{Form, Simd};
 
@@ -37,8 +37,12 @@ pub(super) struct SampledWork {
     pub compared: f64,
 }
 
-/// Probe texts of a sample, about.
+/// Probe texts of a sample, about, and the most of a larger one.
 const SAMPLE: usize = 128;
+const MOST_SAMPLE: usize = 2048;
+
+/// The part of the work of a join that a larger sample may take, a nanosecond for each item that it looks at.
+const SAMPLE_SHARE: f64 = 0.01;
 
 /// Texts of a group.
 const GROUP: f64 = 8.0;
@@ -168,53 +172,27 @@ impl StringJoin {
         context: PrepareContext<'_>,
     ) -> Result<SampledWork> {
         let boxes = self.boxes(context)?;
-        let mut finder = self.finder(&boxes, uses_boxes);
-        let (build, simd) = (&self.build, self.spec.simd);
-        let items = build.len() as usize;
-        let step = (items / SAMPLE).max(1);
-        let (mut work, mut matches) = (SampledWork::default(), 0.0);
-        let (mut sampled, mut found) = (0_usize, vec![]);
-        // Where an index of deletions is a choice, its candidates follow the matches.
-        let mut decider = (uses_boxes && self.threshold.deletions().is_some())
-            .then(|| Decider::new(self.threshold, self.spec.need));
-        for item in (step / 2..items).step_by(step) {
-            context.cancel.check()?;
-            let item = item as ItemId;
-            let Some(run) = build.run_of(item) else { continue };
-            let probe = ProbeCodes::of(build, item);
-            sampled += 1;
-            work.cpu += rates::PROBE;
-            for place in self.partners(run) {
-                let partner = &build.runs()[place];
-                work.cpu += rates::RUN;
-                let Some(limits) = self.threshold.limits([run.len, partner.len]) else { continue };
-                let mut rest = partner.items.clone();
-                if self.spec.pairing() == Pairing::Unordered {
-                    rest.end = rest.end.min(item + 1);
-                }
-                // Of a long run, the first part stands for all.
-                let Some(all) = (!rest.is_empty()).then(|| rest.len() as f64) else { continue };
-                let sought = finder.first_of(place, rest, limits);
-                let share = all / (sought.items.len() as f64).max(1.0);
-                let mut met = finder.sample(probe, sought, &mut found);
-                if let Some(decider) = &mut decider {
-                    // What shared codes leave is compared one by one, and most of it is no match.
-                    let (text, mut steps) = (build.text(item), 0);
-                    decider.begin(text, build.page(item));
-                    let before = decider.verified();
-                    let decide = |&found| decider.decide(text, build, found, limits, &mut steps);
-                    matches += share * found.iter().filter_map(decide).count() as f64;
-                    met.open = (decider.verified() - before) as f64;
-                }
-                work.cpu += share * cost(&met, run.len, simd);
-                work.undecided += share * cost_of_open(&met, run.len);
-                work.pairs += all;
-                work.compared += share * GROUP * met.groups;
+        let (build, items) = (&self.build, self.build.len() as usize);
+        let mut sample = Sample::new(self, self.finder(&boxes, uses_boxes), uses_boxes);
+        let take = |sample: &mut Sample, count: usize| -> Result<f64> {
+            let step = (items / count.max(1)).max(1);
+            for item in (step / 2..items).step_by(step) {
+                context.cancel.check()?;
+                sample.add(self, item as ItemId);
             }
+            Ok(items as f64 * build.probe_ratio(&self.spec) / sample.probes.max(1.0))
+        };
+        let mut scale = take(&mut sample, SAMPLE)?;
+        // A long join pays for a larger sample.
+        let each = sample.looked_at / sample.probes.max(1.0);
+        let worth =
+            SAMPLE_SHARE * scale * (sample.work.cpu + sample.work.undecided) / each.max(1.0);
+        let more = (worth as usize).min(MOST_SAMPLE);
+        if more > SAMPLE {
+            scale = take(&mut sample, more)?;
         }
-        let probes = items as f64 * build.probe_ratio(&self.spec);
+        let Sample { work, decider, matches, .. } = sample;
         let index = rates::TEXT * items as f64 + rates::CHARACTER * build.codes.len() as f64;
-        let scale = probes / (sampled as f64).max(1.0);
         if decider.is_some() {
             self.sampled_pairs = Some(matches * scale);
         }
@@ -224,5 +202,82 @@ impl StringJoin {
             pairs: scale * work.pairs,
             compared: scale * work.compared,
         })
+    }
+}
+
+/// A sample of build texts as probes.
+struct Sample {
+    finder: Finder,
+    /// Decides what lanes leave, where an index of deletions is a choice: its candidates follow the matches.
+    decider: Option<Decider>,
+    found: Vec<(ItemId, u32)>,
+    work: SampledWork,
+    matches: f64,
+    probes: f64,
+    /// The items that have been looked at.
+    looked_at: f64,
+}
+
+impl Sample {
+    fn new(join: &StringJoin, finder: Finder, uses_boxes: bool) -> Self {
+        let decides = uses_boxes && join.threshold.deletions().is_some();
+        Self {
+            finder,
+            decider: decides.then(|| Decider::new(join.threshold, join.spec.need)),
+            found: vec![],
+            work: SampledWork::default(),
+            matches: 0.0,
+            probes: 0.0,
+            looked_at: 0.0,
+        }
+    }
+
+    /// Adds the work of a build text as a probe.
+    fn add(&mut self, join: &StringJoin, item: ItemId) {
+        let Some(run) = join.build.run_of(item) else { return };
+        self.probes += 1.0;
+        self.work.cpu += rates::PROBE;
+        for place in join.partners(run) {
+            let partner = &join.build.runs()[place];
+            self.work.cpu += rates::RUN;
+            let Some(limits) = join.threshold.limits([run.len, partner.len]) else { continue };
+            let mut rest = partner.items.clone();
+            if join.spec.pairing() == Pairing::Unordered {
+                rest.end = rest.end.min(item + 1);
+            }
+            if !rest.is_empty() {
+                let sought = self.finder.first_of(place, rest.clone(), limits);
+                self.add_run(join, item, (sought, limits), rest.len() as f64);
+            }
+        }
+    }
+
+    /// Adds the work with `all` items of a run, for which the first part stands.
+    fn add_run(
+        &mut self,
+        join: &StringJoin,
+        item: ItemId,
+        (sought, limits): (Sought, Limits),
+        all: f64,
+    ) {
+        let (build, len) = (&join.build, join.build.codes(item).len() as u32);
+        let looked_at = (sought.items.len() as f64).max(1.0);
+        let share = all / looked_at;
+        let mut met = self.finder.sample(ProbeCodes::of(build, item), sought, &mut self.found);
+        if let Some(decider) = &mut self.decider {
+            // What codes do not tell is compared one by one, and most of it is no match.
+            let (text, mut steps) = (build.text(item), 0);
+            decider.begin(build, item);
+            let before = decider.verified();
+            let decide = |&found| decider.decide(text, build, found, limits, &mut steps);
+            self.matches += share * self.found.iter().filter_map(decide).count() as f64;
+            met.open = (decider.verified() - before) as f64;
+        }
+        let work = &mut self.work;
+        work.cpu += share * cost(&met, len, join.spec.simd);
+        work.undecided += share * cost_of_open(&met, len);
+        work.pairs += all;
+        work.compared += share * GROUP * met.groups;
+        self.looked_at += looked_at;
     }
 }

@@ -143,7 +143,7 @@ impl TileFamily for TilesOfTexts {
         let limits = limited.limits(*threshold, [of_probe.len, of_build.len]);
         let Some(limits) = limits else { return Ok(None) };
         let (decider, text) = (&mut limited.decider, unit.items.text(pair.probe));
-        decider.begin(text, unit.items.page(pair.probe));
+        decider.begin(&unit.items, pair.probe);
         let Some(detail) = decider.decide(text, build, (pair.build, UNKNOWN), limits, &mut 0)
         else {
             return Ok(None);
