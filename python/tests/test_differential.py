@@ -30,7 +30,7 @@ class Case:
         self.keys = [None, "k"][rng.random() < 0.3]
         self.how = rng.choice(HOWS)
         self.kind = rng.choice([kind for kind in KINDS if kind not in ("duckdb", "ibis")])
-        self.strategy = rng.choice(["auto", "auto", "allpairs", "ppjoin", "bitmap", "scancount"])
+        self.strategy = rng.choice(["auto", "auto", "allpairs", "ppjoin", "bitmap", "bitsliced", "scancount"])
         self.a, self.b = self.draw(rng), self.draw(rng)
 
     def draw(self, rng: random.Random) -> dict[str, list]:
@@ -72,7 +72,7 @@ class Case:
 
 
 def contexts() -> dict[str, simjoin.Context]:
-    strategies = ["auto", "allpairs", "ppjoin", "bitmap", "scancount"]
+    strategies = ["auto", "allpairs", "ppjoin", "bitmap", "bitsliced", "scancount"]
     return {
         name: simjoin.connect(device="cpu", options={"simjoin.strategy": name})
         for name in strategies

@@ -30,6 +30,7 @@ use crate::set::join::SetJoin;
 use crate::set::join_spec::JoinSpec;
 use crate::set::measure::{Bounds, Measure, Role};
 use crate::set::scan_count::ScanCount;
+use crate::set::sliced::BitSliced;
 use crate::set::stored::Unload;
 use crate::set::strategies::{self, STRATEGIES};
 use crate::spec::{Call, Predicate, Side};
@@ -156,6 +157,7 @@ impl Matcher for SetMatcher {
         let prepare = JoinSpec::new(&self.predicate, spec)?.prepared_bytes(sets, tokens);
         let cursor = match strategy.name() {
             Some(name) if name == ScanCount.name() => ScanCount::cursor_bytes(sets),
+            Some(name) if name == BitSliced.name() => BitSliced::cursor_bytes(longest),
             _ => {
                 let bounds = SizeBoundsCache::most_bytes(longest);
                 sets * size_of::<u32>() * 3 + longest * PositionalSource::TOKEN_BYTES + bounds

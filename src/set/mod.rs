@@ -52,6 +52,7 @@ mod runs;
 mod sample;
 pub(crate) mod scan_count;
 mod shape;
+mod sliced;
 pub(crate) mod statistics;
 pub(crate) mod stored;
 pub(crate) mod strategies;

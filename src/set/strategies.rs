@@ -13,11 +13,18 @@ use crate::set::indexed::IndexedJoin;
 use crate::set::join::SetJoin;
 use crate::set::join_spec::JoinSpec;
 use crate::set::scan_count::ScanCount;
+use crate::set::sliced::BitSliced;
 use crate::set::statistics::Statistics;
 
 /// Every strategy that `auto` compares, in the order in which equal estimates are preferred.
-pub(crate) static STRATEGIES: &[&dyn Strategy<SetJoin>] =
-    &[&BitmapBlocks, &FilterVerify::PPJoin, &FilterVerify::AllPairs, &ScanCount, &IndexedJoin];
+pub(crate) static STRATEGIES: &[&dyn Strategy<SetJoin>] = &[
+    &BitmapBlocks,
+    &FilterVerify::PPJoin,
+    &FilterVerify::AllPairs,
+    &BitSliced,
+    &ScanCount,
+    &IndexedJoin,
+];
 
 /// A join for a choice among the strategies, with `probes` times as many probe rows as build rows.
 ///

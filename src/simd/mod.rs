@@ -2,8 +2,8 @@
 //!
 //! One binary serves all machines of an architecture: [`Simd::detect`] looks at the processor once,
 //! and a kernel made by `kernels!` calls the instance that was compiled for it. A kernel is written
-//! once, over the traits [`Words`] (eight 64-bit lanes), [`Lanes`] (sixteen 32-bit lanes), [`Floats`]
-//! and [`Bytes`]; the types that implement them are the only code that names an instruction. On processors without
+//! once, over the traits [`Words`] (eight 64-bit lanes), [`Lanes`] (sixteen 32-bit lanes), [`Floats`],
+//! [`Bytes`] and [`Bits`]; the types that implement them are the only code that names an instruction. On processors without
 //! AVX-512 or AVX2 (Arm's NEON among them) the portable form is compiled to what the target has.
 //!
 //! Kernels over texts have vectors of their own, and a macro, in [`texts`].
@@ -12,6 +12,7 @@
 mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
+mod bits;
 mod blocks;
 mod portable;
 pub(crate) mod texts;
@@ -22,6 +23,7 @@ use std::fmt;
 pub(crate) use avx2::Avx2;
 #[cfg(target_arch = "x86_64")]
 pub(crate) use avx512::Avx512;
+pub(crate) use bits::{BITS, Bits, Line};
 pub(crate) use blocks::Blocks;
 pub(crate) use portable::Portable;
 

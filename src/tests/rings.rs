@@ -12,7 +12,7 @@ use super::arrows::{code, files};
 const LARGEST: [(&str, usize); 2] = [("set", 0), ("vector", 0)];
 
 /// The modules of `set`; each may use those that stand before it.
-const WITHIN_SET: [&str; 35] = [
+const WITHIN_SET: [&str; 36] = [
     "runs",
     "measure",
     "intersection",
@@ -45,6 +45,7 @@ const WITHIN_SET: [&str; 35] = [
     "indexed",
     "large",
     "scan_count",
+    "sliced",
     "strategies",
     "matcher",
     "family",

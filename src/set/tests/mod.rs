@@ -32,6 +32,7 @@ use crate::set::join_spec::JoinSpec;
 use crate::set::measure::{Measure, Role};
 use crate::set::nested_loop::NestedLoop;
 use crate::set::scan_count::ScanCount;
+use crate::set::sliced::BitSliced;
 use crate::set::strategies::STRATEGIES;
 use crate::simd::Simd;
 
@@ -291,13 +292,13 @@ fn probe_sets_with_unknown_tokens() {
     check_shapes(10, |rng| vec![shapes::unknown(rng)]);
 }
 
-/// Counts of rare and frequent tokens add up, under keys, in every pairing and for every need: 400
+/// Counts of rare and frequent tokens add up, under keys, in every pairing and for every need: 800
 /// random joins, times `SIMJOIN_TEST_CASES`.
 #[test]
 fn random_collections_are_counted() {
     let mut rng = StdRng::seed_from_u64(16);
     let mut matches = 0;
-    for _ in 0..100 * rounds() {
+    for _ in 0..200 * rounds() {
         let universe = *[3.0, 20.0, 200.0, 5000.0_f64].choose(&mut rng).unwrap();
         let (keys, most) = (rng.random_range(1..4), *[2, 9, 40].choose(&mut rng).unwrap());
         let mut rows = |count: usize| -> Rows {
@@ -325,12 +326,44 @@ fn random_collections_are_counted() {
                 spec.simd = *Simd::available().choose(&mut rng).unwrap();
                 let mut drive = drive(&mut rng);
                 drive.retire &= spec.need == MatchNeed::Exists;
-                sides.check(&ScanCount, spec, drive, &expected);
+                let counting: [&dyn Strategy<SetJoin>; 2] = [&ScanCount, &BitSliced];
+                sides.check(*counting.choose(&mut rng).unwrap(), spec, drive, &expected);
                 matches += expected.len();
             }
         }
     }
     assert!(matches > 1000, "only {matches} matches");
+}
+
+/// Sets of several blocks of columns are counted, some of them under keys.
+#[test]
+fn blocks_of_sets_are_summed_up() {
+    let mut rng = StdRng::seed_from_u64(17);
+    for keys in [1, 3] {
+        let mut rows = |count: usize| -> Rows {
+            let row = |rng: &mut StdRng| {
+                let (key, size) = (rng.random_range(0..keys), rng.random_range(1..30));
+                let tokens = (0..size).map(|_| 400_f64.powf(rng.random::<f64>()) as u32);
+                (key, tokens.collect())
+            };
+            (0..count).map(|_| row(&mut rng)).collect()
+        };
+        let (build, probe) = (rows(2600), rows(70));
+        for sides in [Sides::itself("blocks", &build), Sides::two("blocks", &build, &probe)] {
+            for (measure, threshold) in [(Measure::Jaccard, 0.5), (Measure::Overlap, 9.0)] {
+                let mut spec = spec(measure, threshold, sides.pairing);
+                let expected = sides.expected(&spec);
+                assert!(expected.len() > 50, "only {}", expected.len());
+                for need in &NEEDS[1..] {
+                    spec.need = *need;
+                    spec.simd = *Simd::available().choose(&mut rng).unwrap();
+                    let mut drive = drive(&mut rng);
+                    drive.retire = false;
+                    sides.check(&BitSliced, spec, drive, &expected);
+                }
+            }
+        }
+    }
 }
 
 /// Overlaps of few sets of thousands of tokens are counted, by cost as well.

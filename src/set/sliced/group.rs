@@ -1,0 +1,127 @@
+//! Probe sets that meet a block one after the other.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::columns::Columns;
+use crate::set::collection::SetCollection;
+use crate::set::filter::size_bounds::SizeBounds;
+use crate::set::runs::SetId;
+
+/// The list of a token, as far as no block has met it.
+#[derive(Debug, Clone, Copy)]
+struct List {
+    /// Its first set.
+    next: SetId,
+    /// The places of its sets among all lists.
+    places: (u32, u32),
+}
+
+/// A probe set of the group.
+#[derive(Debug)]
+pub(super) struct Probe {
+    pub set: SetId,
+    /// The build sets that it may match.
+    pub partners: Range<SetId>,
+    pub bounds: Arc<SizeBounds>,
+    /// The lists of its rare tokens that have sets left.
+    lists: Range<usize>,
+    /// The place of its first token that has a column.
+    columns: usize,
+    /// The most tokens that a build set can share with it.
+    pub most: u32,
+}
+
+impl Probe {
+    /// Its tokens that have columns.
+    pub(super) fn tokens<'a>(&self, sets: &'a SetCollection) -> &'a [u32] {
+        &sets.tokens(self.set)[self.columns..]
+    }
+}
+
+/// Probe sets that are compared with a block before the next block.
+#[derive(Debug, Default)]
+pub(super) struct Group {
+    pub probes: Vec<Probe>,
+    /// The partners of all of them.
+    pub span: Range<SetId>,
+    lists: Vec<List>,
+}
+
+impl Group {
+    /// Probe sets of a group at most.
+    pub(super) const PROBES: usize = if cfg!(test) { 5 } else { 256 };
+    /// Lists of a group, besides those of one probe set.
+    const LISTS: usize = if cfg!(test) { 8 } else { 1 << 13 };
+
+    /// A bound on the bytes of a group, where no probe set shares more than `most` tokens with the build side.
+    pub(super) fn footprint(most: usize) -> usize {
+        Self::PROBES * size_of::<Probe>() + 2 * (Self::LISTS + most) * size_of::<List>()
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.probes.clear();
+        self.lists.clear();
+        self.span = 0..0;
+    }
+
+    pub(super) fn is_full(&self) -> bool {
+        self.probes.len() >= Self::PROBES || self.lists.len() >= Self::LISTS
+    }
+
+    /// Takes in a probe set.
+    pub(super) fn push(
+        &mut self,
+        set: SetId,
+        tokens: &[u32],
+        (partners, bounds): (Range<SetId>, Arc<SizeBounds>),
+        columns: &Columns,
+    ) {
+        let first_column = tokens.partition_point(|&token| token < columns.first());
+        let start = self.lists.len();
+        let mut most = (tokens.len() - first_column) as u32;
+        for &token in &tokens[..first_column] {
+            let places = columns.places_from(token, partners.start);
+            if places.is_empty() {
+                continue;
+            }
+            let next = columns.set_at(places.start);
+            if next < partners.end {
+                most += 1;
+                self.lists.push(List { next, places: (places.start, places.end) });
+            }
+        }
+        let lists = start..self.lists.len();
+        self.span = match self.probes.is_empty() {
+            true => partners.clone(),
+            false => self.span.start.min(partners.start)..self.span.end.max(partners.end),
+        };
+        self.probes.push(Probe { set, partners, bounds, lists, columns: first_column, most });
+    }
+
+    /// Calls `add` with the sets before `end` that have rare tokens of a probe set, once for each token; each
+    /// set is given once, to a block. Returns how many there were.
+    #[inline]
+    pub(super) fn lists_until(
+        &mut self,
+        probe: usize,
+        end: SetId,
+        columns: &Columns,
+        mut add: impl FnMut(SetId),
+    ) -> usize {
+        let lists = &mut self.lists[self.probes[probe].lists.clone()];
+        let mut given = 0;
+        for list in lists {
+            while list.next < end {
+                add(list.next);
+                given += 1;
+                list.places.0 += 1;
+                list.next = match list.places.0 < list.places.1 {
+                    true => columns.set_at(list.places.0),
+                    false => SetId::MAX,
+                };
+            }
+        }
+        given
+    }
+}
