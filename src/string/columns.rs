@@ -59,12 +59,9 @@ impl<'a> ColumnValues<'a> {
     /// The first row whose pair has no value.
     pub(crate) fn each(&mut self, rows: usize, each: impl FnMut(Value)) -> Result<(), Unequal> {
         let simd = Simd::detect();
-        match Count::of(self.function).filter(|_| Pairs::pays(simd)) {
-            Some(count) => {
-                self.by_lanes(simd, count, rows, each);
-                Ok(())
-            }
-            None => self.one_by_one(rows, each),
+        match Pairs::pays(simd) {
+            true => self.by_lanes(simd, rows, each),
+            false => self.one_by_one(rows, each),
         }
     }
 
@@ -79,8 +76,13 @@ impl<'a> ColumnValues<'a> {
         Ok(())
     }
 
-    fn by_lanes(&mut self, simd: Simd, count: Count, rows: usize, mut each: impl FnMut(Value)) {
-        let mut lanes = Lanes::new(simd, count);
+    fn by_lanes(
+        &mut self,
+        simd: Simd,
+        rows: usize,
+        mut each: impl FnMut(Value),
+    ) -> Result<(), Unequal> {
+        let mut lanes = Lanes::new(simd, Count::of(self.function));
         let padded = self.columns.map(|column| Padded::of(&column));
         let mut texts = [vec![], vec![]];
         for start in (0..rows).step_by(ROWS) {
@@ -93,9 +95,10 @@ impl<'a> ColumnValues<'a> {
                     false => gather(column.texts, rows, texts),
                 };
             }
-            self.count(&mut lanes, start..end, &texts, is_ascii);
+            self.count(&mut lanes, start..end, &texts, is_ascii)?;
             self.finish(&lanes, start, &mut each);
         }
+        Ok(())
     }
 
     /// Calls `each` with the values of the rows that were counted, from the row `start` on.
@@ -146,22 +149,27 @@ impl<'a> ColumnValues<'a> {
         rows: Range<usize>,
         [a, b]: &[Vec<Text<'_>>; 2],
         is_ascii: bool,
-    ) {
+    ) -> Result<(), Unequal> {
         lanes.begin(rows.len());
         for (place, (&a, &b)) in a.iter().zip(b).enumerate() {
             let is_ascii = is_ascii || [a, b].iter().all(|text| text.bytes().is_ascii());
             if is_ascii && lanes.push(place, [a, b]) {
                 continue;
             }
+            let row = rows.start + place;
+            let [a, b] = self.columns.map(|column| column.value(row));
             // NULL was gathered as an empty text.
-            let [a, b] = self.columns.map(|column| column.value(rows.start + place));
-            let [a, b] = [a, b].map(Option::unwrap_or_default);
-            if is_ascii || !lanes.push_coded(place, [a, b]) {
-                let value = self.values.of(a, b).unwrap_or(Value::Distance(0));
-                lanes.exact.push((place, value));
-            }
+            let value = match a.zip(b) {
+                Some((a, b)) if is_ascii || !lanes.push_coded(place, [a, b]) => {
+                    self.values.of(a, b).ok_or(Unequal(row))?
+                }
+                Some(_) => continue,
+                None => Value::Distance(0),
+            };
+            lanes.exact.push((place, value));
         }
         lanes.pairs.flush(lanes.simd, &mut lanes.counts);
+        Ok(())
     }
 }
 
@@ -182,15 +190,16 @@ fn winkler(jaro: f64, a: &str, b: &str) -> f64 {
 }
 
 impl Count {
-    /// The count that a function is computed from; `None` if lanes do not count it.
-    fn of(function: StringFunction) -> Option<Self> {
+    /// The count that a function is computed from.
+    fn of(function: StringFunction) -> Self {
         match function {
             StringFunction::Levenshtein | StringFunction::LevenshteinSimilarity => {
-                Some(Self::Levenshtein)
+                Self::Levenshtein
             }
-            StringFunction::IndelSimilarity => Some(Self::Indel),
-            StringFunction::Jaro | StringFunction::JaroWinkler => Some(Self::Jaro),
-            StringFunction::DamerauLevenshtein | StringFunction::Hamming => None,
+            StringFunction::DamerauLevenshtein => Self::Damerau,
+            StringFunction::IndelSimilarity => Self::Indel,
+            StringFunction::Hamming => Self::Hamming,
+            StringFunction::Jaro | StringFunction::JaroWinkler => Self::Jaro,
         }
     }
 }
@@ -262,11 +271,11 @@ impl Lanes {
         self.exact.clear();
     }
 
-    /// Whether lanes count the pair.
+    /// Whether lanes count the pair: not if it is too long, nor if it has no count.
     #[inline(always)]
     fn push(&mut self, place: usize, pair: [Text<'_>; 2]) -> bool {
         let [a, b] = pair.map(|text| text.len());
-        if a.max(b) > LONGEST {
+        if a.max(b) > LONGEST || !self.pairs.counts(a, b) {
             return false;
         }
         self.lens[place] = [a as u8, b as u8];

@@ -1,16 +1,22 @@
 //! Damerau and Levenshtein's unrestricted distance: Lowrance and Wagner ("An extension of the
-//! string-to-string correction problem", JACM 1975) in space linear in the shorter length as Zhao and
-//! Sahni have it ("String correction using the Damerau-Levenshtein distance", BMC Bioinformatics
-//! 2019), within the band of a bound that is doubled until it holds.
+//! string-to-string correction problem", JACM 1975), by bit vectors as in [Levenshtein's](super::Levenshtein).
 //!
 //! A transposition that ends in the cell (i, j) starts in (k − 1, l − 1), where k is the last row
 //! before i that holds the symbol of column j, and l the last column before j that holds the symbol
-//! of row i. Only those with l = j − 1 or k = i − 1 can be better than substitutions.
+//! of row i. It costs i − k + j − l − 1. Only those with l = j − 1 or k = i − 1 can be better than
+//! substitutions (Zhao and Sahni, "String correction using the Damerau-Levenshtein distance", BMC
+//! Bioinformatics 2019). A value is that of the cell before it on its diagonal or one more, and
+//! neighbours differ by at most one. So a transposition matters only where it gives the value before on
+//! the diagonal, (i − 1, j − 1), and this is as far from (k − 1, l − 1) as can be: one more at (k, l), and one more
+//! in each step from there, along the row for k = i − 1 and along the column for l = j − 1. Bits follow these
+//! steps, along rows from column to column and along a column by the carries of an addition.
+
+use std::ops::ControlFlow;
 
 use super::band::Band;
+use super::blocks::{ASCENDS, Column, DESCENDS, blocked, one_word};
 use super::edits::Edits;
 use super::masks::Symbol;
-use super::rows::{FAR, Rows};
 use super::scratch::{Cancelled, Meter, Scratch};
 
 /// Insertions, deletions, substitutions and transpositions of neighbours; between two symbols that are
@@ -18,88 +24,105 @@ use super::scratch::{Cancelled, Meter, Scratch};
 pub(crate) struct Damerau;
 
 impl Edits for Damerau {
-    const FIRST_BOUND: usize = 32;
+    const FIRST_BOUND: usize = 64;
 
     fn most(long: usize, _: usize) -> usize {
         long
     }
 
-    /// A transposition reads cells one diagonal beside the path, hence the wider band; cells outside
-    /// it count as far.
+    #[inline]
+    fn in_word<T: Symbol>(
+        scratch: &mut Scratch,
+        [long, short]: [&[T]; 2],
+        k: usize,
+    ) -> ControlFlow<Option<usize>> {
+        if long.len() > 64 {
+            return ControlFlow::Continue(());
+        }
+        let distance = scratch
+            .masks
+            .with(long, |masks| one_word::<Differences, T>(masks, long.len(), short, k));
+        ControlFlow::Break(distance)
+    }
+
+    /// A transposition reads cells one diagonal beside the path, hence the wider band.
     fn in_band<T: Symbol>(
         scratch: &mut Scratch,
-        [a, b]: [&[T]; 2],
+        [long, short]: [&[T]; 2],
         k: usize,
         meter: &mut Meter<'_, impl FnMut() -> bool>,
     ) -> Result<Option<usize>, Cancelled> {
-        let band = Band::new(a.len(), b.len(), k).wider(2);
-        let rows = &mut scratch.rows;
-        rows.reset(b.len(), band.columns(0..0).end);
-        for (row, &symbol) in a.iter().enumerate() {
-            let columns = band.columns(row..row + 1);
-            meter.add(16 * columns.len())?;
-            std::mem::swap(&mut rows.current, &mut rows.previous);
-            let first = columns.start;
-            let mut line = Line {
-                row: row as u32 + 1,
-                left: if first == 0 { row as u32 + 1 } else { FAR },
-                before: rows.current[first + 1],
-                match_column: usize::MAX,
-                match_value: FAR,
-            };
-            rows.current[first + 1] = line.left;
-            let mut least = line.left;
-            for column in columns {
-                least = least.min(line.cell(rows, column, symbol == b[column]));
-            }
-            if least as usize > k {
-                return Ok(None);
-            }
-        }
-        let distance = rows.current[b.len() + 1] as usize;
-        Ok((distance <= k).then_some(distance))
+        let band = Band::new(long.len(), short.len(), k).wider(2);
+        blocked::<Differences, T>(scratch, long, short, (band, k), meter)
     }
 }
 
-/// A row of the matrix while its cells are computed from left to right.
-struct Line {
-    /// The number of the row, from 1 on.
-    row: u32,
-    /// The value of the cell on the left.
-    left: u32,
-    /// The value two rows above the cell on the left.
-    before: u32,
-    /// The last column that holds the row's symbol.
-    match_column: usize,
-    /// The value from which a transposition with that column starts, if the row above holds the
-    /// other symbol.
-    match_value: u32,
+/// The bit of a carry that says that the last row holds the symbol of the column.
+const EQUAL: u8 = 4;
+
+/// The bit of a carry that says that the value of the last row is that before it on the diagonal.
+const STAYS: u8 = 8;
+
+/// The bit of a carry that says that the column has ascended by one in each step from the row that holds the
+/// symbol of the next column and is one more than the value before it on the diagonal.
+const CLIMBS: u8 = 16;
+
+/// The vertical differences of a column, and what transpositions with the next one need.
+struct Differences {
+    plus: u64,
+    minus: u64,
+    /// The rows that hold the symbol.
+    equal: u64,
+    /// The rows with the value before on the diagonal.
+    stays: u64,
+    /// The rows above which the values have ascended by one in each step from the last column with the symbol
+    /// of the row, where the value above is one more than that before it on the diagonal.
+    climbs: u64,
+    /// The number of the last row.
+    last: u32,
 }
 
-impl Line {
-    /// Computes and returns the cell of a column, counted from 0.
+impl Column for Differences {
+    // The value before on the diagonal of a cell outside is not known: no transposition starts there.
+    const OUTSIDE: u8 = ASCENDS | STAYS;
+
     #[inline(always)]
-    fn cell(&mut self, rows: &mut Rows, column: usize, equal: bool) -> u32 {
-        // In both rows, the cell of column `c` is at `c + 2`; behind it, the border is at 1.
-        let at = column + 2;
-        let up = rows.previous[at];
-        let diagonal = rows.previous[at - 1] + u32::from(!equal);
-        let mut value = diagonal.min(self.left + 1).min(up + 1);
-        if equal {
-            self.match_column = column;
-            self.match_value = self.before;
-            rows.seen[column] = (self.row, rows.previous[at - 2]);
-        } else {
-            let (row, start) = rows.seen[column];
-            if self.match_column.wrapping_add(1) == column {
-                value = value.min(start + (self.row - row));
-            } else if self.row - row == 1 && self.match_column != usize::MAX {
-                value = value.min(self.match_value + (column - self.match_column) as u32);
-            }
-        }
-        self.before = rows.current[at];
-        rows.current[at] = value;
-        self.left = value;
-        value
+    fn new(rows: usize) -> Self {
+        Self { plus: !0, minus: 0, equal: 0, stays: 0, climbs: 0, last: rows as u32 - 1 }
+    }
+
+    #[inline(always)]
+    fn step(&mut self, equal: u64, above: u8) -> u8 {
+        let above = |bit: u8| u64::from(above / bit & 1);
+        let along_row = self.climbs & (equal << 1 | above(EQUAL));
+        // From the row below a start on, as far as the column ascends and does not hold the symbol again.
+        let starts = equal & !self.stays;
+        let below = starts << 1 | above(CLIMBS);
+        let ascending = self.plus & !equal;
+        let (sum, over) = (below & ascending).overflowing_add(ascending);
+        let along_column = self.equal & (below | (sum ^ ascending));
+        let minus_above = above(DESCENDS);
+        let vertical = equal | self.minus | along_row | along_column;
+        let reached = equal | minus_above;
+        let stays =
+            ((reached & self.plus).wrapping_add(self.plus) ^ self.plus) | reached | vertical;
+        let up = self.minus | !(stays | self.plus);
+        let down = self.plus & stays;
+        let at_last = |bits: u64, bit: u8| (bits >> self.last & 1) as u8 * bit;
+        let out = at_last(up, ASCENDS)
+            | at_last(down, DESCENDS)
+            | at_last(equal, EQUAL)
+            | at_last(stays, STAYS)
+            | at_last(starts, CLIMBS)
+            | u8::from(over) * CLIMBS;
+        let up = up << 1 | above(ASCENDS);
+        let down = down << 1 | minus_above;
+        let first = equal & !(stays << 1 | above(STAYS));
+        self.climbs = first | (!equal & self.climbs & up);
+        self.plus = down | !(vertical | up);
+        self.minus = up & vertical;
+        self.equal = equal;
+        self.stays = stays;
+        out
     }
 }

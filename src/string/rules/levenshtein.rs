@@ -2,19 +2,15 @@
 //! matching based on dynamic programming", JACM 1999) in the form of Hyyrö ("A bit-vector algorithm
 //! for computing Levenshtein and Damerau edit distances", Nordic Journal of Computing 2003).
 //!
-//! Strings beyond 64 symbols are swept in rows of blocks of 64 × 1 cells, one row of blocks after the
-//! other, within the band of the bound: so one table of masks suffices, and of the row above only
-//! the horizontal differences at its bottom are kept. The bound is doubled until it holds.
+//! The bound of long strings is doubled until it holds.
 
 use std::ops::ControlFlow;
 
 use super::band::Band;
+use super::blocks::{ASCENDS, Column, DESCENDS, blocked, one_word};
 use super::edits::Edits;
-use super::masks::{Masks, Symbol};
-use super::scratch::{CELLS, Cancelled, Meter, Scratch};
-
-/// The columns of a sweep over 64 rows between two questions whether to stop.
-const COLUMNS: usize = CELLS / 64;
+use super::masks::Symbol;
+use super::scratch::{Cancelled, Meter, Scratch};
 
 /// Insertions, deletions and substitutions.
 pub(crate) struct Levenshtein;
@@ -35,7 +31,9 @@ impl Edits for Levenshtein {
         if long.len() > 64 {
             return ControlFlow::Continue(());
         }
-        let distance = scratch.masks.with(long, |masks| one_word(masks, long.len(), short, k));
+        let distance = scratch
+            .masks
+            .with(long, |masks| one_word::<Differences, T>(masks, long.len(), short, k));
         ControlFlow::Break(distance)
     }
 
@@ -45,7 +43,8 @@ impl Edits for Levenshtein {
         k: usize,
         meter: &mut Meter<'_, impl FnMut() -> bool>,
     ) -> Result<Option<usize>, Cancelled> {
-        blocked(scratch, long, short, k, meter)
+        let band = Band::new(long.len(), short.len(), k);
+        blocked::<Differences, T>(scratch, long, short, (band, k), meter)
     }
 }
 
@@ -74,7 +73,7 @@ pub(crate) fn levenshtein_each<'a, T: Symbol + 'a>(
                 continue;
             }
             meter.add(64 * text.len())?;
-            if let Some(distance) = one_word(masks, a.len(), text, k as usize) {
+            if let Some(distance) = one_word::<Differences, T>(masks, a.len(), text, k as usize) {
                 found(number, distance as u32);
             }
         }
@@ -82,44 +81,25 @@ pub(crate) fn levenshtein_each<'a, T: Symbol + 'a>(
     })
 }
 
-/// The distance between a pattern of `rows` (1 to 64) symbols and a text, if it is at most `k`.
-#[inline]
-fn one_word<T: Symbol>(masks: &Masks, rows: usize, text: &[T], k: usize) -> Option<usize> {
-    let mut column = Column::new(rows);
-    // The score sinks by at most one for each symbol that is left.
-    let mut most = (k + text.len()) as isize;
-    let mut score = rows as isize;
-    for &symbol in text {
-        let out = column.step(masks.of(symbol), 1);
-        score += isize::from(out & 1) - isize::from(out >> 1);
-        most -= 1;
-        if score > most {
-            return None;
-        }
-    }
-    Some(score as usize)
-}
-
-/// The vertical differences of a column of at most 64 cells.
-struct Column {
+/// The vertical differences of a column.
+struct Differences {
     plus: u64,
     minus: u64,
     /// The number of the last row.
     last: u32,
 }
 
-impl Column {
-    /// A column whose cells ascend by one from row to row.
+impl Column for Differences {
+    const OUTSIDE: u8 = ASCENDS;
+
     #[inline(always)]
     fn new(rows: usize) -> Self {
         Self { plus: !0, minus: 0, last: rows as u32 - 1 }
     }
 
-    /// Goes on to the next column. `above` and the result are horizontal differences above and in
-    /// the last row: 1 for plus one, 2 for minus one.
     #[inline(always)]
     fn step(&mut self, equal: u64, above: u8) -> u8 {
-        let (above_plus, above_minus) = (u64::from(above & 1), u64::from(above >> 1));
+        let (above_plus, above_minus) = (u64::from(above & ASCENDS), u64::from(above / DESCENDS));
         let vertical = equal | self.minus;
         let equal = equal | above_minus;
         let horizontal = ((equal & self.plus).wrapping_add(self.plus) ^ self.plus) | equal;
@@ -132,63 +112,4 @@ impl Column {
         self.minus = plus & vertical;
         out as u8
     }
-}
-
-/// The distance between two strings of which neither is empty if it is at most `k`, which is at
-/// least the difference of their lengths.
-///
-/// Cells outside the band count as if they were reached straight along a row or a column from the
-/// band: never less than their value, and exact wherever a path within the bound goes.
-fn blocked<T: Symbol>(
-    scratch: &mut Scratch,
-    pattern: &[T],
-    text: &[T],
-    k: usize,
-    meter: &mut Meter<'_, impl FnMut() -> bool>,
-) -> Result<Option<usize>, Cancelled> {
-    let band = Band::new(pattern.len(), text.len(), k);
-    let carries = &mut scratch.carries;
-    carries.clear();
-    carries.resize(text.len(), 1);
-    // The value at the bottom of the blocks above, before their first column that the next need.
-    let mut above = 0;
-    let mut score = 0;
-    for (block, part) in pattern.chunks(64).enumerate() {
-        let first = block * 64;
-        let next = first + part.len();
-        let columns = band.columns(first..next);
-        // The corner at which the next blocks start.
-        let corner = band.columns(next..next).start.clamp(columns.start, columns.end);
-        let mut least = usize::MAX;
-        score = above + part.len();
-        above = score;
-        scratch.masks.with(part, |masks| {
-            let mut column = Column::new(part.len());
-            let mut at = columns.start;
-            least = score + band.rest(next, at);
-            while at < columns.end {
-                let limit = if at < corner { corner } else { columns.end };
-                let end = limit.min(at + COLUMNS);
-                meter.add((end - at) * 64)?;
-                for (j, (&symbol, carry)) in
-                    text[at..end].iter().zip(&mut carries[at..end]).enumerate()
-                {
-                    let out = column.step(masks.of(symbol), *carry);
-                    *carry = out;
-                    score = score + usize::from(out & 1) - usize::from(out >> 1);
-                    least = least.min(score + band.rest(next, at + j + 1));
-                }
-                at = end;
-                if at == corner {
-                    above = score;
-                }
-            }
-            Ok(())
-        })?;
-        if least > k {
-            return Ok(None);
-        }
-        // Beyond the columns of this row of blocks, cells ascend by one: the carries are still 1.
-    }
-    Ok((score <= k).then_some(score))
 }

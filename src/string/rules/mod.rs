@@ -16,6 +16,7 @@
 
 mod alike;
 mod band;
+mod blocks;
 mod damerau;
 mod edits;
 mod indel;
@@ -23,7 +24,6 @@ mod jaro;
 mod levenshtein;
 mod masks;
 mod queues;
-mod rows;
 mod scratch;
 mod threshold;
 

@@ -4,7 +4,6 @@ use std::fmt;
 
 use super::masks::Masks;
 use super::queues::Queues;
-use super::rows::Rows;
 
 /// The cells of a matrix after which a function asks whether to stop: about a millisecond at most.
 pub(crate) const CELLS: usize = 1 << 20;
@@ -25,9 +24,8 @@ impl std::error::Error for Cancelled {}
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Scratch {
     pub(super) masks: Masks,
-    /// The horizontal differences at the bottom of a row of blocks, one for each column.
+    /// The carries at the bottom of a row of blocks, one for each column.
     pub(super) carries: Vec<u8>,
-    pub(super) rows: Rows,
     pub(super) queues: Queues,
 }
 

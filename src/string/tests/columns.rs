@@ -102,10 +102,27 @@ fn characters_without_a_byte_are_told_apart() {
 
 #[test]
 fn the_first_pair_without_a_value_is_named() {
-    let texts = [["a", "b", "cd", "e"], ["b", "b", "c", "ef"]]
-        .map(|texts| Texts::try_new(&StringArray::from(texts.to_vec())).unwrap());
-    let columns = texts.each_ref().map(|texts| TextColumn { texts, is_scalar: false });
-    let mut values = ColumnValues::new(StringFunction::Hamming, columns);
-    let found = values.each(4, |_| ());
-    assert!(matches!(found, Err(Unequal(2))), "{found:?}");
+    let long = "a".repeat(70);
+    let rows = [
+        [Some("a"), Some("b")],
+        [None, Some("cd")],
+        [Some("é"), Some("a")],
+        [Some(&long), None],
+        [Some(&long), Some(&long)],
+        [Some("cd"), Some("c")],
+        [Some("é"), Some("ab")],
+        [Some(&long), Some("b")],
+    ];
+    for first in [5, 6, 7] {
+        let rows = [&rows[..5], &rows[first..]].concat();
+        let texts = [0, 1].map(|side| {
+            let texts: Vec<Option<&str>> = rows.iter().map(|row| row[side]).collect();
+            Texts::try_new(&StringArray::from(texts)).unwrap()
+        });
+        let columns = texts.each_ref().map(|texts| TextColumn { texts, is_scalar: false });
+        let mut values = ColumnValues::new(StringFunction::Hamming, columns);
+        let found = values.each(rows.len(), |_| ());
+        assert!(matches!(found, Err(Unequal(5))), "{found:?}");
+        assert!(values.each(5, |_| ()).is_ok());
+    }
 }

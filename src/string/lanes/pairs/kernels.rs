@@ -44,7 +44,7 @@ macro_rules! kernel {
 
 /// Makes the kernels of a width.
 macro_rules! kernels {
-    ($width:literal: $levenshtein:ident, $indel:ident, $jaro:ident) => {
+    ($width:literal: $levenshtein:ident, $damerau:ident, $indel:ident, $jaro:ident) => {
         kernel! {
             /// The vertical differences of the last column, plus one and minus one.
             ///
@@ -68,6 +68,45 @@ macro_rules! kernels {
                 let up = F::or(F::add::<W>(up, up), F::sign::<W>(until));
                 let plus = F::or_nor(F::add::<W>(down, down), diagonal, up);
                 state = [plus, F::and(up, diagonal), F::sub::<W>(until, F::splat_lanes::<W>(1))];
+            }
+        }
+
+        kernel! {
+            /// The same with transpositions, as [`Damerau`](crate::string::rules::Damerau) has them.
+            $damerau, $width, true,
+            [F, batch] {
+                let until = F::load(batch.marks.as_ptr());
+                let first = (W - batch.columns.min(W)) as u16;
+                let until = F::sub::<W>(until, F::splat_lanes::<W>(first + 1));
+                let none = F::splat8(0);
+                [F::splat8(0xff), none, until, none, none, none]
+            },
+            |masks, state| {
+                let [plus, minus, until, equal, stays, climbs] = state;
+                let along_row = F::and(climbs, F::add::<W>(masks, masks));
+                let starts = F::and(masks, F::not(stays));
+                let below = F::add::<W>(starts, starts);
+                let ascending = F::and(plus, F::not(masks));
+                let sum = F::add::<W>(F::and(below, ascending), ascending);
+                let along_column = F::and(equal, F::or(below, F::xor(sum, ascending)));
+                let reached = F::or(masks, minus);
+                let sum = F::add::<W>(F::and(reached, plus), plus);
+                let stays = F::or(F::xor(sum, plus), reached);
+                let stays = F::or(stays, F::or(along_row, along_column));
+                let up = F::or_nor(minus, stays, plus);
+                let down = F::and(stays, plus);
+                // Below 0 from the column on in which the text starts.
+                let up = F::or(F::add::<W>(up, up), F::sign::<W>(until));
+                let first = F::and(masks, F::not(F::add::<W>(stays, stays)));
+                let climbs = F::and(F::and(climbs, up), F::not(masks));
+                state = [
+                    F::or_nor(F::add::<W>(down, down), stays, up),
+                    F::and(up, stays),
+                    F::sub::<W>(until, F::splat_lanes::<W>(1)),
+                    masks,
+                    stays,
+                    F::or(first, climbs),
+                ];
             }
         }
 
@@ -108,9 +147,24 @@ macro_rules! kernels {
     };
 }
 
-kernels!(16: levenshtein_16, indel_16, jaro_16);
-kernels!(32: levenshtein_32, indel_32, jaro_32);
-kernels!(64: levenshtein_64, indel_64, jaro_64);
+kernels!(16: levenshtein_16, damerau_16, indel_16, jaro_16);
+kernels!(32: levenshtein_32, damerau_32, indel_32, jaro_32);
+kernels!(64: levenshtein_64, damerau_64, indel_64, jaro_64);
+
+lanes_kernel! {
+    fn alike[F, Z = 1 or 1](batch: &Batch, bits: &mut Bits) {
+        let to = bits.0[0].as_mut_ptr().cast::<u64>();
+        for i in 0..8 {
+            // SAFETY: the kernel runs the instructions of the form; patterns and texts have 512 bytes,
+            // the bits eight words.
+            unsafe {
+                let pattern = F::load(batch.patterns.as_ptr().add(64 * i));
+                let text = F::load(batch.texts.as_ptr().add(64 * i));
+                to.add(i).write(!F::nonzero(F::xor(pattern, text)));
+            }
+        }
+    }
+}
 
 impl Batch {
     pub(super) fn levenshtein<const W: usize>(&mut self, simd: Simd, bits: &mut Bits) {
@@ -119,6 +173,19 @@ impl Batch {
             32 => levenshtein_32(simd, self, bits),
             _ => levenshtein_64(simd, self, bits),
         }
+    }
+
+    pub(super) fn damerau<const W: usize>(&mut self, simd: Simd, bits: &mut Bits) {
+        match W {
+            16 => damerau_16(simd, self, bits),
+            32 => damerau_32(simd, self, bits),
+            _ => damerau_64(simd, self, bits),
+        }
+    }
+
+    /// The places in which a pattern and its text are alike.
+    pub(super) fn alike(&self, simd: Simd, bits: &mut Bits) {
+        alike(simd, self, bits);
     }
 
     pub(super) fn indel<const W: usize>(&mut self, simd: Simd, bits: &mut Bits) {

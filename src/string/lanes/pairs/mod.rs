@@ -54,8 +54,12 @@ impl<'a> From<&'a [u8]> for Text<'a> {
 pub(crate) enum Count {
     /// Insertions, deletions and substitutions.
     Levenshtein,
+    /// The same and transpositions, as [`Damerau`](crate::string::rules::Damerau) has them.
+    Damerau,
     /// Insertions and deletions.
     Indel,
+    /// Substitutions, of strings of one length.
+    Hamming,
     /// Jaro's common symbols, and in the upper 16 bits the transpositions.
     Jaro,
 }
@@ -81,6 +85,12 @@ impl Pairs {
     /// Whether lanes are quicker than a table for each pair.
     pub(crate) fn pays(simd: Simd) -> bool {
         simd.form() != Form::Portable
+    }
+
+    /// Whether strings of these lengths have a count.
+    #[inline(always)]
+    pub(crate) fn counts(&self, a: usize, b: usize) -> bool {
+        a == b || self.count != Count::Hamming
     }
 
     /// The count of an empty string and one of `len` symbols.
@@ -132,8 +142,8 @@ struct Batch {
     masks: [u64; 8 * 64],
     /// Patterns from the start of their lane on, anything behind, and space for a lane's overflow.
     patterns: [u8; BYTES + 64],
-    /// Texts at the start or the end of their lane, no symbol beside, and space for a lane's
-    /// overflow.
+    /// Texts at the start or the end of their lane, no symbol beside where a count looks there, and space for a
+    /// lane's overflow.
     texts: [u8; BYTES + 64],
     /// A number for each lane: the column in which the text starts, or Jaro's window.
     marks: [u8; 64],
@@ -178,13 +188,15 @@ impl Batch {
         let lane = self.len * W;
         copy::<W>(&mut self.patterns[lane..], pattern);
         // What is written beyond the lane is the next lane's, which is not yet there.
-        if count == Count::Levenshtein {
+        if matches!(count, Count::Levenshtein | Count::Damerau) {
             self.texts[lane..lane + W].fill(NO_SYMBOLS[0]);
             copy::<W>(&mut self.texts[lane + W - text.len..], text);
             self.marks[lane / 8] = (W - text.len) as u8;
         } else {
             copy::<W>(&mut self.texts[lane..], text);
-            self.texts[lane + text.len..lane + text.len + W].fill(NO_SYMBOLS[0]);
+            if count != Count::Hamming {
+                self.texts[lane + text.len..lane + text.len + W].fill(NO_SYMBOLS[0]);
+            }
         }
         if count == Count::Jaro {
             self.patterns[lane + pattern.len..][..W].fill(NO_SYMBOLS[1]);
@@ -209,7 +221,9 @@ impl Batch {
         let mut bits = Bits([[0; 64]; 2]);
         match count {
             Count::Levenshtein => self.levenshtein::<W>(simd, &mut bits),
+            Count::Damerau => self.damerau::<W>(simd, &mut bits),
             Count::Indel => self.indel::<W>(simd, &mut bits),
+            Count::Hamming => self.alike(simd, &mut bits),
             Count::Jaro => self.jaro::<W>(simd, &mut bits),
         }
         for lane in 0..self.len {
@@ -227,7 +241,8 @@ impl Batch {
         let within = !(!0_u64).checked_shl(rows).unwrap_or(0);
         let [first, second] = words.map(|word| (word & within).count_ones());
         match count {
-            Count::Levenshtein => columns + first - second,
+            Count::Levenshtein | Count::Damerau => columns + first - second,
+            Count::Hamming => rows - first,
             // The rows without a bit are those of the common subsequence.
             Count::Indel => rows + columns - 2 * (rows - first),
             Count::Jaro => {

@@ -2,12 +2,15 @@ use crate::simd::Simd;
 use crate::string::lanes::pairs::{Count, LONGEST, MAX_SYMBOL, Pairs, Text};
 use crate::string::rules::tests::{Random, textbook};
 
-const COUNTS: [Count; 3] = [Count::Levenshtein, Count::Indel, Count::Jaro];
+const COUNTS: [Count; 5] =
+    [Count::Levenshtein, Count::Damerau, Count::Indel, Count::Hamming, Count::Jaro];
 
 fn expected(count: Count, a: &[u32], b: &[u32]) -> u32 {
     match count {
         Count::Levenshtein => textbook::levenshtein(a, b),
+        Count::Damerau => textbook::damerau(a, b),
         Count::Indel => textbook::indel(a, b),
+        Count::Hamming => a.iter().zip(b).filter(|(x, y)| x != y).count() as u32,
         Count::Jaro => {
             let (common, transpositions) = textbook::common(a, b);
             common as u32 | (transpositions as u32) << 16
@@ -51,9 +54,21 @@ fn check(seed: u64, rounds: usize, most: usize, lens: &[usize]) {
         };
         let places: Vec<_> = strings.iter().map(|(a, b)| [place(a), place(b)]).collect();
         for (count, lanes) in COUNTS.into_iter().zip(&mut lanes) {
-            let symbols = |s: &[u32]| s.iter().map(|x| byte(x).into()).collect::<Vec<u32>>();
-            let expected: Vec<u32> =
-                strings.iter().map(|(a, b)| expected(count, &symbols(a), &symbols(b))).collect();
+            // Texts of one length, if others have no count.
+            let places: Vec<_> = places
+                .iter()
+                .map(|&[a, b]| match lanes.counts(a.1, b.1) {
+                    true => [a, b],
+                    false => [a, b].map(|(start, _)| (start, a.1.min(b.1))),
+                })
+                .collect();
+            let symbols =
+                |(start, len)| bytes[start..start + len].iter().map(|&x| x.into()).collect();
+            let expected: Vec<u32> = places
+                .iter()
+                .map(|&[a, b]| -> [Vec<u32>; 2] { [symbols(a), symbols(b)] })
+                .map(|[a, b]| expected(count, &a, &b))
+                .collect();
             for simd in super::forms() {
                 let joined =
                     |i: usize| places[i].map(|(start, len)| Text::new(&bytes[start..], len));

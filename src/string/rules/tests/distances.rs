@@ -80,6 +80,29 @@ fn distances_of_very_short_strings_equal_the_textbook() {
 }
 
 #[test]
+fn damerau_of_all_strings_of_three_letters_equals_the_textbook() {
+    let mut strings = vec![vec![]];
+    for first in 0..121 {
+        for symbol in [97, 98, 99] {
+            let string: Vec<u32> = strings[first].iter().copied().chain([symbol]).collect();
+            strings.push(string);
+        }
+    }
+    let mut scratch = Scratch::new();
+    for a in &strings {
+        for b in &strings {
+            let expected = textbook::damerau(a, b);
+            assert_eq!(DAMERAU.0(&mut scratch, a, b), expected, "{a:?} {b:?}");
+        }
+    }
+}
+
+#[test]
+fn damerau_across_the_edge_of_a_block_equals_the_textbook() {
+    check(13, 4_000, &[63, 64, 65, 66, 67, 68, 126, 130], textbook::damerau, DAMERAU);
+}
+
+#[test]
 fn distances_of_strings_of_several_blocks_equal_the_textbook() {
     let lens = [191, 192, 193, 255, 256, 257, 300, 400];
     check(7, 300, &lens, textbook::levenshtein, LEVENSHTEIN);
