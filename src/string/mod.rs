@@ -9,7 +9,7 @@
 //! lanes/          the edit distances of 64 texts at a time
 //! deletions/      an index of what is left after deletions: neighbours.rs joins by it
 //! device/         boxes on a GPU
-//! columns.rs      a function of two columns, outside joins
+//! columns/        a function of two columns, outside joins
 //! finder.rs       the build items for a probe item
 //! decide.rs       pairs that are left  cursor.rs       one partition of the join
 //! prepared.rs     a join by lanes

@@ -8,12 +8,14 @@ mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
 mod portable;
+mod utf8;
 
 #[cfg(target_arch = "x86_64")]
 pub(crate) use avx2::Avx2;
 #[cfg(target_arch = "x86_64")]
 pub(crate) use avx512::Avx512;
 pub(crate) use portable::Portable;
+pub(crate) use utf8::Utf8;
 
 /// A vector of 64 bytes, read as 64 lanes of 8 bits or as 32 of 16 bits.
 ///
@@ -120,7 +122,8 @@ thread_local! {
     pub(crate) static WITHOUT_VBMI: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
 }
 
-/// Whether the processor looks bytes up in 64 entries by one instruction, which not all with AVX-512 do.
+/// Whether the processor looks bytes up in 64 entries, and brings wanted ones together, by one instruction each,
+/// which not all with AVX-512 do.
 #[cfg(target_arch = "x86_64")]
 #[inline]
 pub(crate) fn has_vbmi() -> bool {
@@ -128,7 +131,7 @@ pub(crate) fn has_vbmi() -> bool {
     if WITHOUT_VBMI.get() {
         return false;
     }
-    is_x86_feature_detected!("avx512vbmi")
+    is_x86_feature_detected!("avx512vbmi") && is_x86_feature_detected!("avx512vbmi2")
 }
 
 /// Makes a function of a `Simd` form and the given arguments that runs the body compiled for that
@@ -157,14 +160,16 @@ macro_rules! lanes_kernel {
             #[inline(always)]
             unsafe fn any<$form, const $chains: usize>($($arg: $type),*) $(-> $ret)?
             where
-                $form: $crate::simd::texts::Pairs + $crate::simd::texts::Words,
+                $form: $crate::simd::texts::Pairs
+                    + $crate::simd::texts::Words
+                    + $crate::simd::texts::Utf8,
             {
                 $body
             }
             #[cfg(target_arch = "x86_64")]
             #[allow(clippy::too_many_arguments, reason = "a kernel gets plain values")]
             #[target_feature(
-                enable = "avx512f,avx512bw,avx512vl,avx512vpopcntdq,avx512vbmi,popcnt,bmi1"
+                enable = "avx512f,avx512bw,avx512vl,avx512vpopcntdq,avx512vbmi,avx512vbmi2,popcnt,bmi1"
             )]
             fn avx512_vbmi($($arg: $type),*) $(-> $ret)? {
                 // SAFETY: this function has the target features that the form needs.

@@ -4,12 +4,14 @@
 //!   band of diagonals that a path within the bound touches is at most `k + 1` wide, so that bit
 //!   vectors of 8 bits serve for `k <= 7` and of 16 bits for `k <= 15`, at any length.
 //! - [`Rows`]: Jaro's functions, of one probe and strings of one length, all of up to 32 codes.
+//! - [`Characters`]: UTF-8 as two bytes for each character, for [`pairs`].
 //! - [`pairs`]: a column of strings against another, without a bound; other counts of edits as well.
 //!
 //! The strings of a [`Band`] hold codes 0 to 63 in place of symbols. Codes may stand for several
 //! symbols each: distances over codes are never more than those over symbols.
 
 mod band;
+mod characters;
 mod jaro;
 pub(crate) mod pairs;
 mod pattern;
@@ -18,6 +20,7 @@ mod pattern;
 mod tests;
 
 pub(crate) use band::{Band, Strings};
+pub(crate) use characters::{Characters, MOST as MOST_BYTES};
 pub(crate) use jaro::Rows;
 pub(crate) use pattern::{MAX_K, Pattern};
 

@@ -93,7 +93,7 @@ impl Column for Differences {
 
     #[inline(always)]
     fn step(&mut self, equal: u64, above: u8) -> u8 {
-        let above = |bit: u8| u64::from(above / bit & 1);
+        let above = |bit: u8| u64::from((above / bit) & 1);
         let along_row = self.climbs & (equal << 1 | above(EQUAL));
         // From the row below a start on, as far as the column ascends and does not hold the symbol again.
         let starts = equal & !self.stays;
@@ -114,7 +114,7 @@ impl Column for Differences {
             | at_last(equal, EQUAL)
             | at_last(stays, STAYS)
             | at_last(starts, CLIMBS)
-            | u8::from(over) * CLIMBS;
+            | (u8::from(over) * CLIMBS);
         let up = up << 1 | above(ASCENDS);
         let down = down << 1 | minus_above;
         let first = equal & !(stays << 1 | above(STAYS));

@@ -1,8 +1,19 @@
 //! The columns of a batch, as bit vectors of its patterns' rows.
 
-use super::{Batch, Bits};
+use super::{Bits, Count, Symbols};
 use crate::simd::Simd;
 use crate::simd::texts::lanes_kernel;
+
+/// The columns of a batch, for kernels. The slices have an entry for each byte of a symbol.
+pub(super) struct Columns<'a> {
+    pub masks: &'a mut [[u64; 8 * 64]],
+    pub patterns: &'a [Symbols],
+    pub texts: &'a [Symbols],
+    pub marks: &'a [u8; 64],
+    pub near: &'a [u8; 64],
+    /// The longest text.
+    pub columns: usize,
+}
 
 /// Makes a kernel for pairs of at most `W` bytes.
 ///
@@ -17,21 +28,34 @@ macro_rules! kernel {
     ) => {
         lanes_kernel! {
             $(#[$meta])*
-            fn $name[$form, Z = 1 or 1]($batch: &mut Batch, bits: &mut Bits) {
+            fn $name[$form, Z = 1 or 1]($batch: &mut Columns<'_>, bits: &mut Bits) {
                 const W: usize = $width;
                 let columns = $batch.columns.min(W);
                 let columns = if $right { W - columns..W } else { 0..columns };
-                // SAFETY: the kernel runs the instructions of the form; patterns and texts have 512
-                // bytes, masks eight words for each column, and columns are below `W`.
-                unsafe {
-                    let to = $batch.masks.as_mut_ptr();
-                    let (patterns, texts) = ($batch.patterns.as_ptr(), $batch.texts.as_ptr());
+                let symbols = $batch.patterns.iter().zip($batch.texts);
+                for (masks, (patterns, texts)) in $batch.masks.iter_mut().zip(symbols) {
+                    let (patterns, texts) = (patterns.as_ptr(), texts.as_ptr());
                     for column in columns.clone() {
-                        $form::equal::<W>(to.add(8 * column), patterns, texts, column);
+                        // SAFETY: the kernel runs the instructions of the form; patterns and texts have
+                        // 512 bytes, masks eight words for each column, and columns are below `W`.
+                        unsafe {
+                            let to = masks.as_mut_ptr().add(8 * column);
+                            $form::equal::<W>(to, patterns, texts, column);
+                        }
                     }
+                }
+                let low = $batch.masks[0].as_ptr();
+                let high = $batch.masks.get(1).map(|masks| masks.as_ptr());
+                // SAFETY: as above.
+                unsafe {
                     let mut $state = $begin;
                     for column in columns {
-                        let $masks = $form::load(to.add(8 * column).cast());
+                        let mut $masks = $form::load(low.add(8 * column).cast());
+                        if let Some(high) = high {
+                            let high = $form::load(high.add(8 * column).cast());
+                            $masks = $form::and($masks, high);
+                        }
+                        let $masks = $masks;
                         $step
                     }
                     $form::store(bits.0[0].as_mut_ptr(), $state[0]);
@@ -152,55 +176,41 @@ kernels!(32: levenshtein_32, damerau_32, indel_32, jaro_32);
 kernels!(64: levenshtein_64, damerau_64, indel_64, jaro_64);
 
 lanes_kernel! {
-    fn alike[F, Z = 1 or 1](batch: &Batch, bits: &mut Bits) {
-        let to = bits.0[0].as_mut_ptr().cast::<u64>();
-        for i in 0..8 {
-            // SAFETY: the kernel runs the instructions of the form; patterns and texts have 512 bytes,
-            // the bits eight words.
-            unsafe {
-                let pattern = F::load(batch.patterns.as_ptr().add(64 * i));
-                let text = F::load(batch.texts.as_ptr().add(64 * i));
-                to.add(i).write(!F::nonzero(F::xor(pattern, text)));
-            }
+    /// The places in which a pattern and its text are alike.
+    fn hamming[F, Z = 1 or 1](batch: &Columns<'_>, bits: &mut Bits) {
+        for (i, to) in bits.0[0].chunks_exact_mut(8).enumerate() {
+            // SAFETY: the kernel runs the instructions of the form; patterns and texts have 512 bytes.
+            let differing = unsafe {
+                let mut differing = F::splat8(0);
+                for (pattern, text) in batch.patterns.iter().zip(batch.texts) {
+                    let pattern = F::load(pattern.as_ptr().add(64 * i));
+                    let text = F::load(text.as_ptr().add(64 * i));
+                    differing = F::or(differing, F::xor(pattern, text));
+                }
+                F::nonzero(differing)
+            };
+            to.copy_from_slice(&(!differing).to_le_bytes());
         }
     }
 }
 
-impl Batch {
-    pub(super) fn levenshtein<const W: usize>(&mut self, simd: Simd, bits: &mut Bits) {
-        match W {
-            16 => levenshtein_16(simd, self, bits),
-            32 => levenshtein_32(simd, self, bits),
-            _ => levenshtein_64(simd, self, bits),
-        }
-    }
-
-    pub(super) fn damerau<const W: usize>(&mut self, simd: Simd, bits: &mut Bits) {
-        match W {
-            16 => damerau_16(simd, self, bits),
-            32 => damerau_32(simd, self, bits),
-            _ => damerau_64(simd, self, bits),
-        }
-    }
-
-    /// The places in which a pattern and its text are alike.
-    pub(super) fn alike(&self, simd: Simd, bits: &mut Bits) {
-        alike(simd, self, bits);
-    }
-
-    pub(super) fn indel<const W: usize>(&mut self, simd: Simd, bits: &mut Bits) {
-        match W {
-            16 => indel_16(simd, self, bits),
-            32 => indel_32(simd, self, bits),
-            _ => indel_64(simd, self, bits),
-        }
-    }
-
-    pub(super) fn jaro<const W: usize>(&mut self, simd: Simd, bits: &mut Bits) {
-        match W {
-            16 => jaro_16(simd, self, bits),
-            32 => jaro_32(simd, self, bits),
-            _ => jaro_64(simd, self, bits),
+impl Columns<'_> {
+    /// Computes the bits of a count.
+    pub(super) fn count<const W: usize>(&mut self, simd: Simd, count: Count, bits: &mut Bits) {
+        match (count, W) {
+            (Count::Levenshtein, 16) => levenshtein_16(simd, self, bits),
+            (Count::Levenshtein, 32) => levenshtein_32(simd, self, bits),
+            (Count::Levenshtein, _) => levenshtein_64(simd, self, bits),
+            (Count::Damerau, 16) => damerau_16(simd, self, bits),
+            (Count::Damerau, 32) => damerau_32(simd, self, bits),
+            (Count::Damerau, _) => damerau_64(simd, self, bits),
+            (Count::Indel, 16) => indel_16(simd, self, bits),
+            (Count::Indel, 32) => indel_32(simd, self, bits),
+            (Count::Indel, _) => indel_64(simd, self, bits),
+            (Count::Hamming, _) => hamming(simd, self, bits),
+            (Count::Jaro, 16) => jaro_16(simd, self, bits),
+            (Count::Jaro, 32) => jaro_32(simd, self, bits),
+            (Count::Jaro, _) => jaro_64(simd, self, bits),
         }
     }
 }

@@ -8,6 +8,8 @@ mod kernels;
 
 use std::hint::select_unpredictable;
 
+use kernels::Columns;
+
 use crate::simd::{Form, Simd};
 use crate::string::rules::window;
 
@@ -35,6 +37,12 @@ impl<'a> Text<'a> {
     #[inline]
     pub(crate) fn bytes(&self) -> &'a [u8] {
         &self.rest[..self.len]
+    }
+
+    /// The text, and what can be read behind it.
+    #[inline]
+    pub(crate) fn with_rest(&self) -> &'a [u8] {
+        self.rest
     }
 
     #[inline]
@@ -67,16 +75,17 @@ pub(crate) enum Count {
 /// The longest string that lanes take.
 pub(crate) const LONGEST: usize = 64;
 
-/// Pairs of strings that wait for their vectors to be full.
+/// Pairs of strings that wait for their vectors to be full. A symbol has `P` bytes, one or two: each in a text
+/// of its own, all of one length.
 #[derive(Debug, Clone)]
-pub(crate) struct Pairs {
+pub(crate) struct Pairs<const P: usize> {
     count: Count,
-    short: Batch,
-    middle: Batch,
-    long: Batch,
+    short: Batch<P>,
+    middle: Batch<P>,
+    long: Batch<P>,
 }
 
-impl Pairs {
+impl<const P: usize> Pairs<P> {
     pub(crate) fn new(count: Count) -> Self {
         let batch = Batch::default();
         Self { count, short: batch.clone(), middle: batch.clone(), long: batch }
@@ -98,11 +107,17 @@ impl Pairs {
         if self.count == Count::Jaro { 0 } else { len as u32 }
     }
 
-    /// Takes a pair of at most [`LONGEST`] symbols each, up to [`MAX_SYMBOL`]; its count goes to
-    /// `out[at]`, at the latest with [`Self::flush`].
+    /// Takes a pair of at most [`LONGEST`] symbols each, of one byte up to [`MAX_SYMBOL`] or of the low and the
+    /// high byte of a character; its count goes to `out[at]`, at the latest with [`Self::flush`].
     #[inline(always)]
-    pub(crate) fn push(&mut self, simd: Simd, at: usize, [a, b]: [Text<'_>; 2], out: &mut [u32]) {
-        let longer = a.len.max(b.len);
+    pub(crate) fn push(
+        &mut self,
+        simd: Simd,
+        at: usize,
+        [a, b]: [[Text<'_>; P]; 2],
+        out: &mut [u32],
+    ) {
+        let longer = a[0].len.max(b[0].len);
         if longer <= 16 {
             self.short.add::<16>(simd, self.count, at, [a, b], out);
         } else if longer <= 32 {
@@ -120,10 +135,11 @@ impl Pairs {
     }
 }
 
-/// The bytes that no string holds: what is beside a text, and behind a pattern.
-const NO_SYMBOLS: [u8; 2] = [0xff, 0xfe];
+/// What is beside a text, and behind a pattern: for the only or the low byte of a symbol, and for the high one, which
+/// is that of a surrogate. No symbol has the last of its bytes from here.
+const NO_SYMBOLS: [[u8; 2]; 2] = [[0xff, 0xfe], [0xd8, 0xd9]];
 
-/// The greatest symbol.
+/// The greatest symbol of one byte.
 pub(crate) const MAX_SYMBOL: u8 = 0xfd;
 
 /// Bytes of the pairs of a vector.
@@ -134,17 +150,19 @@ const BYTES: usize = 512;
 #[repr(align(64))]
 struct Bits([[u8; 64]; 2]);
 
+/// The bytes of the symbols of a vector's pairs, and space for a lane's overflow.
+type Symbols = [u8; BYTES + 64];
+
 /// The pairs of a vector.
 #[derive(Debug, Clone)]
 #[repr(align(64))]
-struct Batch {
-    /// The match masks of each column.
-    masks: [u64; 8 * 64],
-    /// Patterns from the start of their lane on, anything behind, and space for a lane's overflow.
-    patterns: [u8; BYTES + 64],
-    /// Texts at the start or the end of their lane, no symbol beside where a count looks there, and space for a
-    /// lane's overflow.
-    texts: [u8; BYTES + 64],
+struct Batch<const P: usize> {
+    /// The match masks of each column, by each byte of a symbol.
+    masks: [[u64; 8 * 64]; P],
+    /// Patterns from the start of their lane on, anything behind.
+    patterns: [Symbols; P],
+    /// Texts at the start or the end of their lane, no symbol beside where a count looks there.
+    texts: [Symbols; P],
     /// A number for each lane: the column in which the text starts, or Jaro's window.
     marks: [u8; 64],
     /// The rows within Jaro's reach of the first column.
@@ -158,12 +176,12 @@ struct Batch {
     columns: usize,
 }
 
-impl Default for Batch {
+impl<const P: usize> Default for Batch<P> {
     fn default() -> Self {
         Self {
-            masks: [0; 8 * 64],
-            patterns: [0; BYTES + 64],
-            texts: [0; BYTES + 64],
+            masks: [[0; 8 * 64]; P],
+            patterns: [[0; BYTES + 64]; P],
+            texts: [[0; BYTES + 64]; P],
             marks: [0; 64],
             near: [0; 64],
             at: [0; 32],
@@ -174,36 +192,33 @@ impl Default for Batch {
     }
 }
 
-impl Batch {
+impl<const P: usize> Batch<P> {
     #[inline(always)]
     fn add<const W: usize>(
         &mut self,
         simd: Simd,
         count: Count,
         at: usize,
-        [a, b]: [Text<'_>; 2],
+        [a, b]: [[Text<'_>; P]; 2],
         out: &mut [u32],
     ) {
-        let (pattern, text) = select_unpredictable(a.len >= b.len, (a, b), (b, a));
-        let lane = self.len * W;
-        copy::<W>(&mut self.patterns[lane..], pattern);
-        // What is written beyond the lane is the next lane's, which is not yet there.
-        if matches!(count, Count::Levenshtein | Count::Damerau) {
-            self.texts[lane..lane + W].fill(NO_SYMBOLS[0]);
-            copy::<W>(&mut self.texts[lane + W - text.len..], text);
-            self.marks[lane / 8] = (W - text.len) as u8;
-        } else {
-            copy::<W>(&mut self.texts[lane..], text);
-            if count != Count::Hamming {
-                self.texts[lane + text.len..lane + text.len + W].fill(NO_SYMBOLS[0]);
-            }
+        let is_pattern = a[0].len >= b[0].len;
+        for byte in 0..P {
+            let (a, b) = (a[byte], b[byte]);
+            let (pattern, text) = select_unpredictable(is_pattern, (a, b), (b, a));
+            self.put::<W>(byte, count, pattern, text);
         }
-        if count == Count::Jaro {
-            self.patterns[lane + pattern.len..][..W].fill(NO_SYMBOLS[1]);
-            let window = window(pattern.len, text.len);
-            self.marks[lane / 8] = window as u8;
-            let near = !0_u64 >> (63 - window);
-            self.near[lane / 8..][..W / 8].copy_from_slice(&near.to_le_bytes()[..W / 8]);
+        let (pattern, text) = select_unpredictable(is_pattern, (a[0], b[0]), (b[0], a[0]));
+        let lane = self.len * W;
+        match count {
+            Count::Levenshtein | Count::Damerau => self.marks[lane / 8] = (W - text.len) as u8,
+            Count::Jaro => {
+                let window = window(pattern.len, text.len);
+                self.marks[lane / 8] = window as u8;
+                let near = !0_u64 >> (63 - window);
+                self.near[lane / 8..][..W / 8].copy_from_slice(&near.to_le_bytes()[..W / 8]);
+            }
+            Count::Indel | Count::Hamming => {}
         }
         self.at[self.len] = at;
         self.lens[self.len] = [pattern.len as u8, text.len as u8];
@@ -214,24 +229,58 @@ impl Batch {
         }
     }
 
+    /// Puts a byte of the symbols of a pair into the next lane.
+    #[inline(always)]
+    fn put<const W: usize>(
+        &mut self,
+        byte: usize,
+        count: Count,
+        pattern: Text<'_>,
+        text: Text<'_>,
+    ) {
+        let lane = self.len * W;
+        let (patterns, texts) = (&mut self.patterns[byte], &mut self.texts[byte]);
+        copy::<W>(&mut patterns[lane..], pattern);
+        // What is written beyond the lane is the next lane's, which is not yet there.
+        match count {
+            Count::Levenshtein | Count::Damerau => {
+                texts[lane..lane + W].fill(NO_SYMBOLS[byte][0]);
+                copy::<W>(&mut texts[lane + W - text.len..], text);
+            }
+            Count::Indel | Count::Jaro => {
+                copy::<W>(&mut texts[lane..], text);
+                texts[lane + text.len..][..W].fill(NO_SYMBOLS[byte][0]);
+            }
+            Count::Hamming => copy::<W>(&mut texts[lane..], text),
+        }
+        if count == Count::Jaro {
+            patterns[lane + pattern.len..][..W].fill(NO_SYMBOLS[byte][1]);
+        }
+    }
+
     fn flush<const W: usize>(&mut self, simd: Simd, count: Count, out: &mut [u32]) {
         if self.len == 0 {
             return;
         }
         let mut bits = Bits([[0; 64]; 2]);
-        match count {
-            Count::Levenshtein => self.levenshtein::<W>(simd, &mut bits),
-            Count::Damerau => self.damerau::<W>(simd, &mut bits),
-            Count::Indel => self.indel::<W>(simd, &mut bits),
-            Count::Hamming => self.alike(simd, &mut bits),
-            Count::Jaro => self.jaro::<W>(simd, &mut bits),
-        }
+        self.columns().count::<W>(simd, count, &mut bits);
         for lane in 0..self.len {
             let words = [0, 1].map(|i| word::<W>(&bits.0[i], lane));
             out[self.at[lane]] = self.read::<W>(count, lane, words);
         }
         self.len = 0;
         self.columns = 0;
+    }
+
+    fn columns(&mut self) -> Columns<'_> {
+        Columns {
+            masks: &mut self.masks,
+            patterns: &self.patterns,
+            texts: &self.texts,
+            marks: &self.marks,
+            near: &self.near,
+            columns: self.columns,
+        }
     }
 
     /// The count of a lane from the bits of its last column.
@@ -246,10 +295,15 @@ impl Batch {
             // The rows without a bit are those of the common subsequence.
             Count::Indel => rows + columns - 2 * (rows - first),
             Count::Jaro => {
-                let pattern = &self.patterns[lane * W..][..W];
-                let text = &self.texts[lane * W..][..W];
+                let lane = lane * W;
+                let is_equal = |row: usize, column: usize| {
+                    let mut bytes = self.patterns.iter().zip(&self.texts);
+                    bytes.all(|(pattern, text)| {
+                        pattern[lane..lane + W][row] == text[lane..lane + W][column]
+                    })
+                };
                 let of_text = words[1].checked_shr((W - self.columns) as u32).unwrap_or(0);
-                words[0].count_ones() | transpositions(pattern, words[0], text, of_text) << 16
+                words[0].count_ones() | transpositions(is_equal, words[0], of_text) << 16
             }
         }
     }
@@ -258,11 +312,11 @@ impl Batch {
 /// Half the number of places, rounded down, at which the symbols of two strings that are chosen by bits
 /// differ.
 #[inline(always)]
-fn transpositions(a: &[u8], mut of_a: u64, b: &[u8], mut of_b: u64) -> u32 {
+fn transpositions(is_equal: impl Fn(usize, usize) -> bool, mut of_a: u64, mut of_b: u64) -> u32 {
     let mut differing = 0;
     while of_a != 0 {
         let (i, j) = (of_a.trailing_zeros() as usize, of_b.trailing_zeros() as usize);
-        differing += u32::from(a[i] != b[j]);
+        differing += u32::from(!is_equal(i, j));
         of_a &= of_a - 1;
         of_b &= of_b.wrapping_sub(1);
     }

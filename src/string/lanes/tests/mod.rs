@@ -1,5 +1,6 @@
 //! The lanes against the textbook, in every form that the processor runs.
 
+mod characters;
 mod jaro;
 mod pairs;
 
