@@ -24,6 +24,20 @@ pub(crate) trait Edits {
         ControlFlow::Continue(())
     }
 
+    /// [`Self::in_word`] by waves, which long strings that differ in little take.
+    ///
+    /// # Errors
+    ///
+    /// When the meter says stop.
+    fn by_waves<T: Symbol>(
+        _scratch: &mut Scratch,
+        _strings: [&[T]; 2],
+        _k: usize,
+        _meter: &mut Meter<'_, impl FnMut() -> bool>,
+    ) -> Result<ControlFlow<Option<usize>>, Cancelled> {
+        Ok(ControlFlow::Continue(()))
+    }
+
     /// The distance of two strings of which neither is empty, the longer one first, if it is at most `k`,
     /// which is at least the difference of their lengths, by the cells of a band.
     ///
@@ -85,6 +99,9 @@ fn found<E: Edits + ?Sized, T: Symbol>(
         return Ok(distance);
     }
     let mut meter = Meter::new(stop);
+    if let ControlFlow::Break(distance) = E::by_waves(scratch, [long, short], k, &mut meter)? {
+        return Ok(distance);
+    }
     widening(long.len() - short.len(), k, E::FIRST_BOUND, |bound| {
         E::in_band(scratch, [long, short], bound, &mut meter)
     })

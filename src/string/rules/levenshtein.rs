@@ -2,7 +2,8 @@
 //! matching based on dynamic programming", JACM 1999) in the form of Hyyrö ("A bit-vector algorithm
 //! for computing Levenshtein and Damerau edit distances", Nordic Journal of Computing 2003).
 //!
-//! The bound of long strings is doubled until it holds.
+//! Long strings that differ in little are left to [waves](super::waves), others to blocks, whose bound is doubled
+//! until it holds.
 
 use std::ops::ControlFlow;
 
@@ -11,6 +12,8 @@ use super::blocks::{ASCENDS, Column, DESCENDS, blocked, one_word};
 use super::edits::Edits;
 use super::masks::Symbol;
 use super::scratch::{Cancelled, Meter, Scratch};
+use super::waves::Met;
+use crate::simd::Simd;
 
 /// Insertions, deletions and substitutions.
 pub(crate) struct Levenshtein;
@@ -35,6 +38,19 @@ impl Edits for Levenshtein {
             .masks
             .with(long, |masks| one_word::<Differences, T>(masks, long.len(), short, k));
         ControlFlow::Break(distance)
+    }
+
+    fn by_waves<T: Symbol>(
+        scratch: &mut Scratch,
+        strings: [&[T]; 2],
+        k: usize,
+        meter: &mut Meter<'_, impl FnMut() -> bool>,
+    ) -> Result<ControlFlow<Option<usize>>, Cancelled> {
+        Ok(match scratch.waves.meet(Simd::detect(), strings, k, meter)? {
+            Met::At(distance) => ControlFlow::Break(Some(distance)),
+            Met::Beyond => ControlFlow::Break(None),
+            Met::Unlike => ControlFlow::Continue(()),
+        })
     }
 
     fn in_band<T: Symbol>(

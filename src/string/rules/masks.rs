@@ -2,14 +2,28 @@
 
 /// An element of a string: a byte of ASCII text, a Unicode scalar value, or a code for one.
 pub(crate) trait Symbol: Copy + Eq + Send + Sync {
+    /// The bytes of a symbol among those of a string: one or four.
+    const BYTES: usize = 4;
+
     /// A number that is the symbol's own.
     fn key(self) -> u32;
+
+    /// Appends the bytes of a string.
+    fn append(string: &[Self], to: &mut Vec<u8>) {
+        to.extend(string.iter().flat_map(|symbol| symbol.key().to_le_bytes()));
+    }
 }
 
 impl Symbol for u8 {
+    const BYTES: usize = 1;
+
     #[inline(always)]
     fn key(self) -> u32 {
         u32::from(self)
+    }
+
+    fn append(string: &[Self], to: &mut Vec<u8>) {
+        to.extend_from_slice(string);
     }
 }
 

@@ -26,6 +26,7 @@ mod masks;
 mod queues;
 mod scratch;
 mod threshold;
+mod waves;
 
 #[cfg(test)]
 pub(super) mod tests;

@@ -4,6 +4,7 @@ use std::fmt;
 
 use super::masks::Masks;
 use super::queues::Queues;
+use super::waves::Waves;
 
 /// The cells of a matrix after which a function asks whether to stop: about a millisecond at most.
 pub(crate) const CELLS: usize = 1 << 20;
@@ -27,6 +28,7 @@ pub(crate) struct Scratch {
     /// The carries at the bottom of a row of blocks, one for each column.
     pub(super) carries: Vec<u8>,
     pub(super) queues: Queues,
+    pub(super) waves: Waves,
 }
 
 impl Scratch {

@@ -5,6 +5,7 @@ mod long;
 mod similarities;
 pub(crate) mod textbook;
 mod thresholds;
+mod waves;
 
 /// A seeded generator of random numbers (splitmix64).
 pub(crate) struct Random(pub u64);
