@@ -77,12 +77,22 @@ impl Texts {
         }
     }
 
+    /// Whether the buffers to which views point are ASCII for sure, where they hold the texts: what
+    /// [`Self::for_each_within`] need not find out for some rows.
+    pub(crate) fn has_ascii_buffers(&self) -> bool {
+        match self {
+            Texts::Null(_) | Texts::Utf8(_) | Texts::LargeUtf8(_) => false,
+            Texts::Utf8View(a) => has_ascii_buffers(a),
+        }
+    }
+
     /// Calls `each` with the text of each of some rows, an empty one for NULL: with the bytes from its first
     /// one on, those that lie behind it in the column included, and its length. Returns whether the texts
-    /// are ASCII for sure.
+    /// are ASCII for sure; `has_ascii_buffers` is what the function of this name says.
     pub(crate) fn for_each_within<'a>(
         &'a self,
         rows: Range<usize>,
+        has_ascii_buffers: bool,
         mut each: impl FnMut(&'a [u8], usize),
     ) -> bool {
         match self {
@@ -92,7 +102,7 @@ impl Texts {
             }
             Texts::Utf8(a) => each_of_offsets(a, rows, each),
             Texts::LargeUtf8(a) => each_of_offsets(a, rows, each),
-            Texts::Utf8View(a) => each_of_views(a, rows, each),
+            Texts::Utf8View(a) => each_of_views(a, rows, has_ascii_buffers, each),
         }
     }
 }
@@ -131,6 +141,7 @@ fn part(view: u128, i: u32) -> usize {
 fn each_of_views<'a>(
     array: &'a StringViewArray,
     rows: Range<usize>,
+    has_ascii_buffers: bool,
     mut each: impl FnMut(&'a [u8], usize),
 ) -> bool {
     let mut sources = vec![array.views().inner().as_slice()];
@@ -151,7 +162,39 @@ fn each_of_views<'a>(
         inline |= select_unpredictable(is_long, 0, view);
         each(&sources[source][start..], len);
     }
-    inline & HIGH == 0 && is_ascii_elsewhere(views, &sources[1..])
+    inline & HIGH == 0 && (has_ascii_buffers || is_ascii_elsewhere(views, &sources[1..]))
+}
+
+/// The bytes of a buffer that are looked at for each text in it: as quick as to look at the text.
+const BYTES_A_TEXT: usize = 256;
+
+/// The part of a buffer that holds texts.
+#[derive(Clone)]
+struct Part {
+    low: usize,
+    high: usize,
+    texts: usize,
+}
+
+/// Whether the buffers of an array are ASCII from the first to the last text, which is looked for only where texts lie
+/// near each other. A page of a dictionary has the texts of many rows in any order.
+fn has_ascii_buffers(array: &StringViewArray) -> bool {
+    let buffers = array.data_buffers();
+    // The last one is that of the texts which lie in their views.
+    let mut parts = vec![Part { low: usize::MAX, high: 0, texts: 0 }; buffers.len() + 1];
+    for view in array.views() {
+        let [len, at, start] = [0, 2, 3].map(|i| part(*view, i));
+        // The view of a NULL row may be anything.
+        let at = select_unpredictable(len > INLINE, at.min(buffers.len()), buffers.len());
+        let part = &mut parts[at];
+        part.low = part.low.min(start);
+        part.high = part.high.max(start + len);
+        part.texts += 1;
+    }
+    buffers.iter().zip(&parts).filter(|(_, part)| part.texts > 0).all(|(buffer, part)| {
+        let is_near = part.high - part.low <= BYTES_A_TEXT * part.texts;
+        is_near && buffer.get(part.low..part.high).is_some_and(<[u8]>::is_ascii)
+    })
 }
 
 /// Whether the texts of some views that do not lie in them are ASCII for sure.
@@ -170,24 +213,5 @@ fn is_ascii_elsewhere(views: &[u128], buffers: &[&[u8]]) -> bool {
         total += select_unpredictable(is_long, len, 0);
     }
     let one = buffers.get(buffer).filter(|_| is_one && high - low <= 2 * total);
-    match one.and_then(|buffer| buffer.get(low..high)) {
-        Some(texts) => texts.is_ascii(),
-        None => views.iter().filter(is_long).all(|view| {
-            let [len, at, start] = [0, 2, 3].map(|i| part(*view, i));
-            let bytes = buffers.get(at).and_then(|buffer| buffer.get(start..));
-            bytes.is_some_and(|bytes| begins_ascii(bytes, len))
-        }),
-    }
-}
-
-/// Whether the first `len` bytes are ASCII, for texts of many lengths: no branch tells these.
-#[inline]
-fn begins_ascii(bytes: &[u8], len: usize) -> bool {
-    match bytes.first_chunk::<64>() {
-        Some(chunk) if len <= 64 => {
-            let within = |i: usize| u8::from((i as u8) < len as u8).wrapping_neg();
-            chunk.iter().enumerate().fold(0, |all, (i, byte)| all | byte & within(i)) < 128
-        }
-        _ => bytes.get(..len).is_some_and(<[u8]>::is_ascii),
-    }
+    one.and_then(|buffer| buffer.get(low..high)).is_some_and(<[u8]>::is_ascii)
 }

@@ -7,11 +7,17 @@ use crate::string::lanes::pairs::{LONGEST, Text};
 use crate::values::Texts;
 
 /// Gathers the texts of some rows, an empty one for NULL. Returns whether all are ASCII.
-pub(super) fn gather<'a>(texts: &'a Texts, rows: Range<usize>, to: &mut Vec<Text<'a>>) -> bool {
+/// `has_ascii_buffers` is what [`Texts::has_ascii_buffers`] says.
+pub(super) fn gather<'a>(
+    texts: &'a Texts,
+    rows: Range<usize>,
+    has_ascii_buffers: bool,
+    to: &mut Vec<Text<'a>>,
+) -> bool {
     to.clear();
     to.resize(rows.len(), Text::empty());
     let mut slots = to.iter_mut();
-    texts.for_each_within(rows, |rest, len| {
+    texts.for_each_within(rows, has_ascii_buffers, |rest, len| {
         if let Some(slot) = slots.next() {
             *slot = Text::new(rest, len);
         }

@@ -95,15 +95,17 @@ impl<'a> ColumnValues<'a> {
     ) -> Result<(), Unequal> {
         let mut lanes = Lanes::new(simd, Count::of(self.function));
         let padded = self.columns.map(|column| Padded::of(&column));
+        let has_ascii_buffers =
+            self.columns.map(|column| !column.is_scalar && column.texts.has_ascii_buffers());
         let mut texts = [vec![], vec![]];
         for start in (0..rows).step_by(ROWS) {
             let end = rows.min(start + ROWS);
             let mut is_ascii = true;
-            for ((column, padded), texts) in self.columns.iter().zip(&padded).zip(&mut texts) {
-                let rows = start..end;
+            for (side, texts) in texts.iter_mut().enumerate() {
+                let (column, rows) = (&self.columns[side], start..end);
                 is_ascii &= match column.is_scalar {
-                    true => padded.gather(rows, texts),
-                    false => gather(column.texts, rows, texts),
+                    true => padded[side].gather(rows, texts),
+                    false => gather(column.texts, rows, has_ascii_buffers[side], texts),
                 };
             }
             let exact = self.count(&mut lanes, start, &texts, is_ascii)?;

@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, LargeStringArray, StringArray, StringViewArray};
+use arrow::array::{
+    Array, ArrayRef, DictionaryArray, LargeStringArray, StringArray, StringViewArray,
+};
+use arrow::datatypes::Int32Type;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
@@ -33,9 +36,11 @@ fn pair(rng: &mut StdRng, kinds: &[Kind], is_even: bool) -> Pair {
 /// The texts in one of the layouts, behind rows that are sliced off.
 fn column(rng: &mut StdRng, texts: &[Option<&str>]) -> Texts {
     let all: Vec<Option<&str>> = [Some("é"), None].iter().chain(texts).copied().collect();
-    let array: ArrayRef = match rng.random_range(0..3) {
+    let array: ArrayRef = match rng.random_range(0..4) {
         0 => Arc::new(StringArray::from(all)),
         1 => Arc::new(LargeStringArray::from(all)),
+        // Becomes views in the order of the dictionary.
+        2 => Arc::new(all.into_iter().collect::<DictionaryArray<Int32Type>>()),
         _ => Arc::new(StringViewArray::from(all)),
     };
     Texts::try_new(array.slice(2, texts.len()).as_ref()).unwrap()
