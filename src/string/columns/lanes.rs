@@ -10,9 +10,10 @@ use crate::string::lanes::{Characters, MOST_BYTES};
 #[derive(Debug)]
 pub(super) struct Lanes {
     simd: Simd,
-    /// Pairs whose symbols are bytes, and those whose symbols are characters of two bytes.
+    /// Pairs whose symbols are bytes, and those whose symbols are characters of two bytes, once there are any.
     narrow: Pairs<1>,
-    wide: Pairs<2>,
+    wide: Option<Box<Pairs<2>>>,
+    count: Count,
     characters: Characters,
     codes: Codes,
     rows: Rows,
@@ -33,7 +34,8 @@ impl Lanes {
         Self {
             simd,
             narrow: Pairs::new(count),
-            wide: Pairs::new(count),
+            wide: None,
+            count,
             characters: Characters::default(),
             codes: Codes::default(),
             rows: Rows::default(),
@@ -47,7 +49,11 @@ impl Lanes {
 
     /// Takes rows of which all texts are ASCII. Their counts are there after [`Self::flush`].
     pub(super) fn take_ascii(&mut self, [a, b]: &[Vec<Text<'_>>; 2]) {
-        take_ascii(self.simd, self, a, b);
+        let Self { simd, narrow, rows, .. } = self;
+        rows.begin(a.len());
+        for (row, (&a, &b)) in a.iter().zip(b).enumerate() {
+            rows.push(*simd, narrow, row, [[a], [b]]);
+        }
     }
 
     /// [`Self::take_ascii`] for rows of any texts; `is_scalar` tells columns whose texts are all the same.
@@ -80,17 +86,8 @@ impl Lanes {
     /// Counts the rows that wait.
     pub(super) fn flush(&mut self) {
         self.narrow.flush(self.simd, &mut self.rows.counts);
-        self.wide.flush(self.simd, &mut self.rows.counts);
-    }
-}
-
-lanes_kernel! {
-    /// Takes rows of ASCII.
-    fn take_ascii[F, Z = 1 or 1](lanes: &mut Lanes, a: &[Text<'_>], b: &[Text<'_>]) {
-        let Lanes { simd, narrow, rows, .. } = lanes;
-        rows.begin(a.len());
-        for (row, (&a, &b)) in a.iter().zip(b).enumerate() {
-            rows.push(*simd, narrow, row, [[a], [b]]);
+        if let Some(wide) = &mut self.wide {
+            wide.flush(self.simd, &mut self.rows.counts);
         }
     }
 }
@@ -105,7 +102,8 @@ lanes_kernel! {
         all_two: bool,
         tells_ascii: bool,
     ) {
-        let Lanes { simd, narrow, wide, characters, rows, .. } = lanes;
+        let Lanes { simd, narrow, wide, count, characters, rows, .. } = lanes;
+        let wide = wide.get_or_insert_with(|| Box::new(Pairs::new(*count)));
         rows.begin(texts[0].len());
         let second = if is_scalar[0] { 1 } else { texts[0].len() };
         for (row, (&a, &b)) in texts[0].iter().zip(&texts[1]).enumerate() {

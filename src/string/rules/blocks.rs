@@ -15,7 +15,7 @@ const COLUMNS: usize = CELLS / 64;
 pub(super) const ASCENDS: u8 = 1;
 
 /// The bit of a carry that says that the last row descends by one.
-pub(super) const DESCENDS: u8 = 2;
+pub(super) const DESCENDS: u8 = 0x80;
 
 /// A column of at most 64 cells of a distance whose neighbouring cells differ by at most one.
 pub(super) trait Column {
@@ -44,7 +44,7 @@ pub(super) fn one_word<C: Column, T: Symbol>(
     let mut score = rows as isize;
     for &symbol in text {
         let out = column.step(masks.of(symbol), C::OUTSIDE);
-        score += isize::from(out & ASCENDS) - isize::from(out >> 1 & 1);
+        score += isize::from(out & ASCENDS) - isize::from(out >> 7);
         most -= 1;
         if score > most {
             return None;
@@ -93,7 +93,7 @@ pub(super) fn blocked<C: Column, T: Symbol>(
                 {
                     let out = column.step(masks.of(symbol), *carry);
                     *carry = out;
-                    score = score + usize::from(out & ASCENDS) - usize::from(out >> 1 & 1);
+                    score = score + usize::from(out & ASCENDS) - usize::from(out >> 7);
                     least = least.min(score + band.rest(next, at + j + 1));
                 }
                 at = end;

@@ -121,7 +121,7 @@ impl Column for Differences {
         let horizontal = ((equal & self.plus).wrapping_add(self.plus) ^ self.plus) | equal;
         let plus = self.minus | !(horizontal | self.plus);
         let minus = self.plus & horizontal;
-        let out = (plus >> self.last & 1) | (minus >> self.last & 1) << 1;
+        let out = (plus >> self.last & 1) | ((minus >> self.last & 1) * u64::from(DESCENDS));
         let plus = plus << 1 | above_plus;
         let minus = minus << 1 | above_minus;
         self.plus = minus | !(vertical | plus);

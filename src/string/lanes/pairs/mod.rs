@@ -208,12 +208,12 @@ impl<const P: usize> Batch<P> {
             let (pattern, text) = select_unpredictable(is_pattern, (a, b), (b, a));
             self.put::<W>(byte, count, pattern, text);
         }
-        let (pattern, text) = select_unpredictable(is_pattern, (a[0], b[0]), (b[0], a[0]));
+        let (pattern, text) = (a[0].len.max(b[0].len), a[0].len.min(b[0].len));
         let lane = self.len * W;
         match count {
-            Count::Levenshtein | Count::Damerau => self.marks[lane / 8] = (W - text.len) as u8,
+            Count::Levenshtein | Count::Damerau => self.marks[lane / 8] = (W - text) as u8,
             Count::Jaro => {
-                let window = window(pattern.len, text.len);
+                let window = window(pattern, text);
                 self.marks[lane / 8] = window as u8;
                 let near = !0_u64 >> (63 - window);
                 self.near[lane / 8..][..W / 8].copy_from_slice(&near.to_le_bytes()[..W / 8]);
@@ -221,8 +221,8 @@ impl<const P: usize> Batch<P> {
             Count::Indel | Count::Hamming => {}
         }
         self.at[self.len] = at;
-        self.lens[self.len] = [pattern.len as u8, text.len as u8];
-        self.columns = self.columns.max(text.len);
+        self.lens[self.len] = [pattern as u8, text as u8];
+        self.columns = self.columns.max(text);
         self.len += 1;
         if self.len == BYTES / W {
             self.flush::<W>(simd, count, out);
