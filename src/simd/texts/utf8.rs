@@ -20,6 +20,7 @@ pub(crate) trait Utf8 {
 }
 
 /// The places of the bits that are set, for each byte.
+#[cfg(target_arch = "x86_64")]
 const PLACES: [[u8; 8]; 256] = {
     let mut places = [[0; 8]; 256];
     let mut mask = 0;
