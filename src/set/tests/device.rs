@@ -546,8 +546,8 @@ fn the_next_strategy_joins_where_devices_refuse() {
     }
     let mut rng = StdRng::seed_from_u64(53);
     // Next to all pairs are candidates of an index.
-    let row = |rng: &mut StdRng| (0, (0..40).map(|_| rng.random_range(0..500)).collect());
-    let rows: Rows = (0..60_000).map(|_| row(&mut rng)).collect();
+    let row = |rng: &mut StdRng| (0, (0..160).map(|_| rng.random_range(0..500)).collect());
+    let rows: Rows = (0..20_000).map(|_| row(&mut rng)).collect();
     let sides = Sides::two("dense sets", &rows, &vec![]);
     let mut spec = spec(Measure::Jaccard, 0.2, Pairing::Unordered);
     // Too little for the matches of a stage.

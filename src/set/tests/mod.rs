@@ -343,7 +343,7 @@ fn blocks_of_sets_are_summed_up() {
         let mut rows = |count: usize| -> Rows {
             let row = |rng: &mut StdRng| {
                 let (key, size) = (rng.random_range(0..keys), rng.random_range(1..30));
-                let tokens = (0..size).map(|_| 400_f64.powf(rng.random::<f64>()) as u32);
+                let tokens = (0..size).map(|_| 100_f64.powf(rng.random::<f64>()) as u32);
                 (key, tokens.collect())
             };
             (0..count).map(|_| row(&mut rng)).collect()

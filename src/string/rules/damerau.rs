@@ -17,7 +17,8 @@ use super::band::Band;
 use super::blocks::{ASCENDS, Column, DESCENDS, blocked, one_word};
 use super::edits::Edits;
 use super::masks::Symbol;
-use super::scratch::{Cancelled, Meter, Scratch};
+use super::meter::{Cancelled, Meter};
+use super::scratch::Scratch;
 
 /// Insertions, deletions, substitutions and transpositions of neighbours; between two symbols that are
 /// transposed there may be other edits.

@@ -4,7 +4,8 @@ use std::ops::ControlFlow;
 
 use super::band::widening;
 use super::masks::Symbol;
-use super::scratch::{Cancelled, Meter, Scratch};
+use super::meter::{Cancelled, Meter};
+use super::scratch::Scratch;
 
 /// The least number of edits of some kinds that lead from one string to another.
 pub(crate) trait Edits {

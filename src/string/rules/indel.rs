@@ -7,7 +7,8 @@ use std::ops::ControlFlow;
 use super::band::Band;
 use super::edits::Edits;
 use super::masks::{Masks, Symbol};
-use super::scratch::{CELLS, Cancelled, Meter, Scratch};
+use super::meter::{CELLS, Cancelled, Meter};
+use super::scratch::Scratch;
 
 /// The columns of a sweep over 64 rows between two questions whether to stop.
 const COLUMNS: usize = CELLS / 64;

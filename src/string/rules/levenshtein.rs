@@ -11,7 +11,8 @@ use super::band::Band;
 use super::blocks::{ASCENDS, Column, DESCENDS, blocked, one_word};
 use super::edits::Edits;
 use super::masks::Symbol;
-use super::scratch::{Cancelled, Meter, Scratch};
+use super::meter::{Cancelled, Meter};
+use super::scratch::Scratch;
 use super::waves::Met;
 use crate::simd::Simd;
 

@@ -23,6 +23,7 @@ mod indel;
 mod jaro;
 mod levenshtein;
 mod masks;
+mod meter;
 mod queues;
 mod scratch;
 mod threshold;
@@ -38,8 +39,9 @@ pub(crate) use indel::Indel;
 pub(crate) use jaro::{PREFIX, boost, jaro, jaro_winkler, value as jaro_value};
 pub(crate) use levenshtein::{Levenshtein, levenshtein_each};
 pub(crate) use masks::Symbol;
+pub(crate) use meter::Cancelled;
 pub(crate) use queues::window;
-pub(crate) use scratch::{Cancelled, Scratch};
+pub(crate) use scratch::Scratch;
 pub(crate) use threshold::{Threshold, similarity};
 
 /// The number of places in which two strings of one length differ, `None` for unequal lengths.

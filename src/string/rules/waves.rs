@@ -10,7 +10,7 @@
 use std::ops::Range;
 
 use super::masks::Symbol;
-use super::scratch::{Cancelled, Meter};
+use super::meter::{Cancelled, Meter};
 use crate::simd::Simd;
 use crate::simd::texts::lanes_kernel;
 

@@ -1,4 +1,4 @@
-use super::super::scratch::Meter;
+use super::super::meter::Meter;
 use super::super::waves::{Met, Waves};
 use super::super::{Edits, Levenshtein, Scratch, Symbol};
 use super::{ALPHABETS, Random, textbook};
