@@ -32,6 +32,7 @@ PACKAGES = ["nvidia-cuda-nvrtc-cu12==12.4.127", "nvidia-cuda-nvcc-cu12==12.4.131
 PROGRAMS = {
     "indexed": ["80", "90"],
     "large": ["80", "90"],
+    "nearest": ["80", "90a"],
     "published": ["80", "90"],
     "published_indexed": ["80", "90"],
     "published_intersection": ["80", "90"],

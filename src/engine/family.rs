@@ -8,7 +8,7 @@ use datafusion::common::{Result, internal_err, plan_err};
 use datafusion::logical_expr::ScalarUDF;
 use datafusion::physical_expr::PhysicalExprRef;
 
-use super::{AnyMatcher, Axis, PlaceReader};
+use super::{AnyMatcher, Axis, NeighbourRequest, NeighbourSearch, PlaceReader};
 use crate::spec::{Call, Function, Predicate, Side};
 
 /// A family of similarities: sets of tokens, vectors.
@@ -67,6 +67,16 @@ pub trait Family: Debug + Send + Sync {
         side: Side,
         argument: &DataType,
     ) -> Result<Box<dyn PlaceReader>>;
+
+    /// The nearest right rows of left rows, all at once, where the family has a way that is better than joins
+    /// with bounds. It takes as long as it takes: the caller is no task.
+    ///
+    /// # Errors
+    ///
+    /// The errors of evaluating the arguments.
+    fn neighbours(&self, _request: &NeighbourRequest<'_>) -> Result<NeighbourSearch> {
+        Ok(NeighbourSearch::Declined(None))
+    }
 }
 
 /// An argument of a predicate.

@@ -138,6 +138,11 @@ impl Best {
         };
     }
 
+    /// The most entries of a row, those in a tie with the worst apart.
+    pub(super) fn most_of_row(&self) -> usize {
+        self.count
+    }
+
     /// Whether a row has all its entries.
     pub(super) fn is_full(&self, row: u32) -> bool {
         let shard = self.shards[row as usize / SHARD_ROWS].lock();

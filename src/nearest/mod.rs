@@ -17,8 +17,12 @@
 //! scores that no family knows, are computed pair by pair (`pairs`). So every strategy, device, key and
 //! memory limit of similarity joins serves neighbours as well.
 //!
+//! Before the rounds the family of the score is asked whether it finds the neighbours at once
+//! (`at_once`), as the family of vectors does on a GPU.
+//!
 //! The best pairs of a whole join are found in the same way, see `best_pairs`.
 
+mod at_once;
 mod best;
 mod best_pairs;
 mod node;

@@ -7,8 +7,9 @@ use std::time::Instant;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::Schema;
+use datafusion::common::runtime::SpawnedTask;
 use datafusion::common::tree_node::TreeNodeRecursion;
-use datafusion::common::{JoinType, Result, internal_err};
+use datafusion::common::{JoinType, Result, internal_datafusion_err, internal_err};
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryLimit};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
@@ -192,15 +193,53 @@ fn neighbours(run: Run, searched: Time) -> Result<impl Stream<Item = Result<Reco
                 left,
                 right,
             };
-            Ok::<_, datafusion::error::DataFusionError>(stream::iter(output.into_batches(
-                rows,
-                part.into(),
-                best,
-                batch_size,
-            )))
+            let made = Made { output, candidates: part.into(), best, batch_size };
+            Ok::<_, datafusion::error::DataFusionError>(made.batches(rows, run.threads()))
         }
     });
     Ok(parts.try_flatten())
+}
+
+/// The neighbours of a part of the left rows, which become batches.
+struct Made {
+    output: Output,
+    candidates: Arc<[u32]>,
+    best: Arc<Best>,
+    batch_size: usize,
+}
+
+impl Made {
+    /// The batches of some left rows, in their order, made by some tasks.
+    fn batches(
+        self,
+        rows: Range<u32>,
+        tasks: usize,
+    ) -> impl Stream<Item = Result<RecordBatch>> + Send + use<> {
+        /// Batches that a task makes, about.
+        const BATCHES: usize = 8;
+        let most = rows.len().max(1);
+        let of_row = self.best.most_of_row().max(1);
+        let step = (BATCHES * self.batch_size / of_row).clamp(1, most);
+        let starts = rows.clone().step_by(step);
+        let made = Arc::new(self);
+        let chunks = starts.map(move |start| {
+            let chunk = start..rows.end.min(start.saturating_add(step as u32));
+            let made = Arc::clone(&made);
+            SpawnedTask::spawn(async move {
+                let Self { output, candidates, best, batch_size } = &*made;
+                let batches = output.batches(chunk, candidates, best, *batch_size);
+                batches.collect::<Result<Vec<_>>>()
+            })
+        });
+        let chunks = stream::iter(chunks).map(|task| async move {
+            let made = task.join().await;
+            made.map_err(|e| internal_datafusion_err!("a task of NEAREST ended: {e}"))?
+        });
+        chunks
+            .buffered(tasks.max(1))
+            .map_ok(|batches| stream::iter(batches.into_iter().map(Ok)))
+            .try_flatten()
+    }
 }
 
 /// A part of the left rows, and the candidates in it by their places.

@@ -34,14 +34,14 @@ type Row = (u32, Option<(u32, f64)>);
 impl Output {
     /// The neighbours of the left rows `rows`, in their order, the best neighbour first, in batches of at
     /// most `batch_size` rows. `candidates` are the left rows that `best` knows, by their place there.
-    pub(super) fn into_batches(
-        self,
+    pub(super) fn batches(
+        &self,
         mut rows: Range<u32>,
-        candidates: Arc<[u32]>,
-        best: Arc<Best>,
+        candidates: &[u32],
+        best: &Best,
         batch_size: usize,
     ) -> impl Iterator<Item = Result<RecordBatch>> {
-        let (mut entries, mut next) = (vec![], 0);
+        let (mut entries, mut next) = (vec![], candidates.partition_point(|row| *row < rows.start));
         let mut waiting: VecDeque<Row> = VecDeque::new();
         std::iter::from_fn(move || {
             while waiting.len() < batch_size {

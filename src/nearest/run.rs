@@ -34,11 +34,23 @@ pub(super) struct LeftRows<'a> {
 /// Hears of each round that has ended.
 pub(super) type OnRound = Arc<dyn Fn(Round) + Send + Sync>;
 
+/// The way in which neighbours were looked for.
+#[derive(Debug, Clone)]
+pub(super) enum Way {
+    /// By a join with a bound.
+    Bound(f64),
+    /// At once, by a device.
+    AtOnce(String),
+    /// At once, in vain, for a reason.
+    Declined(String),
+    /// Pair by pair.
+    Pairs,
+}
+
 /// A round that has ended.
 #[derive(Debug, Clone)]
 pub(super) struct Round {
-    /// The bound; `None` where pairs were computed one by one.
-    pub bound: Option<f64>,
+    pub way: Way,
     /// The left rows that took part.
     pub rows: usize,
     /// The rows among them that have their neighbours since.
@@ -47,10 +59,12 @@ pub(super) struct Round {
 
 impl fmt::Display for Round {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.bound {
-            Some(bound) if (1e-3..1e6).contains(&bound.abs()) => write!(f, "{bound:.4}")?,
-            Some(bound) => write!(f, "{bound:.0e}")?,
-            None => write!(f, "all pairs")?,
+        match &self.way {
+            Way::Bound(bound) if (1e-3..1e6).contains(&bound.abs()) => write!(f, "{bound:.4}")?,
+            Way::Bound(bound) => write!(f, "{bound:.0e}")?,
+            Way::AtOnce(device) => write!(f, "at once, {device}")?,
+            Way::Declined(why) => write!(f, "at once ({why})")?,
+            Way::Pairs => write!(f, "all pairs")?,
         }
         write!(f, ": {} of {} rows", self.served, self.rows)
     }
@@ -84,7 +98,8 @@ impl Run {
         self.nearest().count.get().min(self.right_rows()).max(1)
     }
 
-    fn threads(&self) -> usize {
+    /// The tasks that share work.
+    pub(super) fn threads(&self) -> usize {
         ProcessCores::threads(self.context.session_config())
     }
 
@@ -113,8 +128,9 @@ impl Run {
         // The places below, and the numbers of their rows.
         lists.try_grow(2 * rows.len() * size_of::<u32>())?;
         // The places in `rows` of those that have fewer neighbours than they may have.
-        let mut active: Vec<u32> = (0..rows.len() as u32).collect();
-        if let Some(search) = &self.join.search {
+        let left = self.find_at_once(rows, best).await?;
+        let mut active = left.unwrap_or_else(|| (0..rows.len() as u32).collect());
+        if let Some(search) = self.join.search.as_ref().filter(|_| !active.is_empty()) {
             let function = search.predicate.call.function;
             let mut rounds = Rounds::new(function, search.predicate.bound);
             loop {
@@ -126,7 +142,7 @@ impl Run {
                 let took_part = active.len();
                 active.retain(|place| !best.is_full(*place));
                 let served = took_part - active.len();
-                (self.on_round)(Round { bound: Some(bound), rows: took_part, served });
+                (self.on_round)(Round { way: Way::Bound(bound), rows: took_part, served });
                 if is_last || active.is_empty() {
                     break;
                 }
@@ -142,7 +158,7 @@ impl Run {
         let numbers = numbers_of(&active, rows).into();
         let count = active.len();
         pairs.offer(numbers, active.into(), best, self.threads()).await?;
-        (self.on_round)(Round { bound: None, rows: count, served: count });
+        (self.on_round)(Round { way: Way::Pairs, rows: count, served: count });
         Ok(())
     }
 

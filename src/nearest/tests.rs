@@ -1,5 +1,7 @@
 //! Statements with NEAREST, held against DataFusion's window functions over nested loops.
 
+mod at_once;
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 

@@ -71,7 +71,7 @@ impl<'a> Arena<'a> {
     /// # Safety
     ///
     /// The values that are copied stay where they are, unchanged, until the work is answered.
-    pub(super) unsafe fn fill(&self, stage: &mut Stage<'_>) -> Result<(), DeviceError> {
+    pub(crate) unsafe fn fill(&self, stage: &mut Stage<'_>) -> Result<(), DeviceError> {
         for (place, bytes) in &self.copies {
             // SAFETY: as the caller promises.
             unsafe { stage.copy(*place, bytes)? };

@@ -13,9 +13,11 @@ use super::encode::VectorValues;
 use super::join::VectorJoin;
 use super::matcher::VectorMatcher;
 use super::metric::{FAMILY, Metric, Threshold};
+use super::nearest;
 use super::numbers::holds_vectors;
 use crate::engine::{
-    AnyMatcher, Argument, Axis, Family, PlaceReader, RowPlaces, Strategy, check_arguments,
+    AnyMatcher, Argument, Axis, Family, NeighbourRequest, NeighbourSearch, PlaceReader, RowPlaces,
+    Strategy, check_arguments,
 };
 use crate::spec::{Function, Predicate, Side};
 use crate::values::list_element_type;
@@ -101,6 +103,22 @@ impl Family for VectorFamily {
                 "rows are placed by a list of numbers, but the {side} argument is {argument}"
             ),
         }
+    }
+
+    fn neighbours(&self, request: &NeighbourRequest<'_>) -> Result<NeighbourSearch> {
+        let metric = Metric::of(request.predicate.call.function)?;
+        let sources = request.sides.map(|side| {
+            let batch = side.batches.first()?;
+            let data_type = side.argument.data_type(&batch.schema()).ok()?;
+            let schema = batch.schema();
+            let argument = Argument {
+                data_type: &data_type,
+                expression: Some(side.argument),
+                input: Some(&schema),
+            };
+            source(&argument).map(|(_, child)| child.expression)
+        });
+        nearest::neighbours(metric, request, sources)
     }
 }
 

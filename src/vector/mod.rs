@@ -14,6 +14,7 @@
 //! cost.rs         the time for pairs                choice.rs      the filter that a join takes
 //! nested_loop/    every vector with every other, on the CPU
 //! device/         the same on GPUs
+//! nearest.rs      nearest vectors at once, on GPUs
 //! index/          boxes around neighbours, by cells or by quantiles
 //! join.rs         a join and its figures            strategies.rs  the ways to run it, compared by these
 //! family.rs, matcher.rs               what the operator sees
@@ -43,6 +44,7 @@ mod matcher;
 pub(crate) mod metric;
 mod middle;
 mod nan;
+mod nearest;
 mod nested_loop;
 mod numbers;
 mod order;

@@ -67,6 +67,39 @@ impl Numbers {
         }
     }
 
+    /// Writes elements as `f32`; whether all of them are that, as a cast to `f64` has them.
+    pub(super) fn write_narrow(&self, range: Range<usize>, to: &mut [f32]) -> bool {
+        let elements = self.lists.elements();
+        match elements.data_type() {
+            DataType::Float32 => {
+                to.copy_from_slice(&elements.as_primitive::<Float32Type>().values()[range]);
+                true
+            }
+            DataType::Float64 => {
+                let values = &elements.as_primitive::<Float64Type>().values()[range];
+                let mut all = true;
+                for (to, value) in to.iter_mut().zip(values) {
+                    *to = *value as f32;
+                    all &= f64::from(*to).to_bits() == value.to_bits();
+                }
+                all
+            }
+            _ => {
+                let mut values = Vec::with_capacity(range.len());
+                self.append(range, &mut values);
+                to.iter_mut().zip(&values).for_each(|(to, value)| *to = *value as f32);
+                to.iter().zip(&values).all(|(to, value)| f64::from(*to) == *value)
+            }
+        }
+    }
+
+    /// Writes elements as `f64`, converted as a cast does.
+    pub(super) fn write_wide(&self, range: Range<usize>, to: &mut [f64]) {
+        let mut values = Vec::with_capacity(range.len());
+        self.append(range, &mut values);
+        to.copy_from_slice(&values);
+    }
+
     /// Appends elements as `f64`, converted as a cast does.
     pub(super) fn append(&self, range: Range<usize>, to: &mut Vec<f64>) {
         macro_rules! append {

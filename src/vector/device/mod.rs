@@ -35,6 +35,7 @@ mod estimate;
 mod filter;
 mod join;
 mod late;
+pub(super) mod nearest;
 mod pairs;
 mod plan;
 mod probe;

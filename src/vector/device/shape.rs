@@ -7,6 +7,8 @@ use crate::vector::device::boxes::{BOX_CHUNK, BOX_STAGE, MOST_BOX_CHUNKS};
 
 /// The kernels of joins of vectors.
 pub(crate) static VECTORS: Images = images!("vectors", "sm_90a");
+/// The kernels that find nearest vectors.
+pub(super) static NEAREST: Images = images!("nearest", "sm_90a");
 
 /// The error of a step of 16 products, relative to the sum of their magnitudes: of the matrix
 /// instructions of warpgroups, which single products stay below, and of those of warps.

@@ -1,0 +1,246 @@
+//! Neighbours that the family of the score finds at once, before any round.
+//!
+//! The family knows no condition on pairs. Where there is one it is asked for a neighbour more, and the pairs
+//! are held against the condition here: a row that has enough of them left has its neighbours, since every
+//! pair that is not among them is worse. Rows that have not go through rounds.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions};
+use datafusion::common::cast::as_boolean_array;
+use datafusion::common::runtime::{JoinSet, SpawnedTask};
+use datafusion::common::{Result, internal_datafusion_err, internal_err};
+
+use super::best::{Best, ScoreKey, key_of};
+use super::pairs::{admitted, evaluate, is_true};
+use super::run::{Round, Run, Way};
+use super::table::Table;
+use crate::engine::{NeighbourRequest, NeighbourSearch, NeighbourSide, Neighbours};
+use crate::spec::{NearestJoin, Residual, ResidualColumn, Search, Side, value_array};
+
+/// Left rows whose neighbours are looked through together.
+const CHUNK: usize = 1 << 12;
+
+/// Pairs that the neighbours of a row are more than asked for, where some of them may not be candidates:
+/// mostly that of the row with itself.
+const SPARE: usize = 1;
+
+/// The answer of a family, with what is needed to look through it.
+struct AtOnce {
+    join: Arc<NearestJoin>,
+    left: Arc<Table>,
+    right: Arc<Table>,
+    rows: Vec<u32>,
+    neighbours: Neighbours,
+    /// The neighbours that a row may have.
+    count: usize,
+    /// The key of the worst score that a neighbour may have.
+    bound: ScoreKey,
+}
+
+impl Run {
+    /// Offers `best` the neighbours of left rows that the family of the score finds at once. The places of
+    /// those that have not got theirs; `None` where there is no such search.
+    ///
+    /// # Errors
+    ///
+    /// The errors of evaluating arguments and the condition, and when memory is refused.
+    pub(super) async fn find_at_once(
+        &self,
+        rows: &[u32],
+        best: &Arc<Best>,
+    ) -> Result<Option<Vec<u32>>> {
+        let Some(search) = self.join.search.as_ref().filter(|search| self.suits(search)) else {
+            return Ok(None);
+        };
+        let lists = self.memory.new_empty();
+        lists.try_grow((3 * rows.len() + 2 * self.right_rows()) * size_of::<u32>())?;
+        let neighbours = match self.ask(search, rows).await? {
+            NeighbourSearch::Found(neighbours) => neighbours,
+            NeighbourSearch::Declined(None) => return Ok(None),
+            NeighbourSearch::Declined(Some(why)) => {
+                let way = Way::Declined(why);
+                (self.on_round)(Round { way, rows: rows.len(), served: 0 });
+                return Ok(None);
+            }
+        };
+        let device = neighbours.device.clone();
+        let found = Arc::new(AtOnce {
+            join: Arc::clone(&self.join),
+            left: Arc::clone(&self.left),
+            right: Arc::clone(&self.right),
+            rows: rows.to_vec(),
+            neighbours,
+            count: self.count(),
+            bound: key_of(search.predicate.bound, self.join.order),
+        });
+        let left = found.offer(best).await?;
+        let served = rows.len() - left.len();
+        (self.on_round)(Round { way: Way::AtOnce(device), rows: rows.len(), served });
+        Ok(Some(left))
+    }
+
+    /// Whether a family may answer, which knows neither keys nor a strategy.
+    fn suits(&self, search: &Search) -> bool {
+        let same = |column: &ResidualColumn| match column {
+            ResidualColumn::Input(..) => true,
+            ResidualColumn::Score(call) => *call == search.predicate.call,
+        };
+        let residual = search.residual.as_ref();
+        self.join.on.is_empty()
+            && self.options.strategy.is_auto()
+            && !search.predicate.bound.is_nan()
+            && self.right_rows() > 0
+            && residual.is_none_or(|residual| residual.columns.iter().all(same))
+    }
+
+    /// Asks the family, on a thread that may wait.
+    async fn ask(&self, search: &Search, rows: &[u32]) -> Result<NeighbourSearch> {
+        let family = Arc::clone(self.families.get(search.predicate.family())?);
+        let right = self.right_candidates()?;
+        let [left_argument, right_argument] = &search.arguments;
+        let is_whole = rows.len() == self.left.rows() || rows.len() == self.candidates()?.len();
+        let filters = &self.join.side_filters;
+        let itself = self.itself
+            && is_whole
+            && filters.iter().all(Option::is_none)
+            && left_argument == right_argument;
+        let (search, options) = (search.clone(), self.options.clone());
+        let spare = if search.residual.is_some() { SPARE } else { 0 };
+        let count = self.count() + spare;
+        let batches = [&self.left, &self.right];
+        let batches =
+            batches.map(|table| table.batches().map(|(_, b)| b.clone()).collect::<Vec<_>>());
+        let (rows, memory) = (rows.to_vec(), self.memory.new_empty());
+        let asked = SpawnedTask::spawn_blocking(move || {
+            let side = |number: usize, rows| NeighbourSide {
+                argument: &search.arguments[number],
+                batches: &batches[number],
+                rows,
+            };
+            family.neighbours(&NeighbourRequest {
+                predicate: search.predicate,
+                count,
+                sides: [side(0, &rows), side(1, &right)],
+                itself,
+                device: options.device,
+                gpu: options.gpu(),
+                reservation: &memory,
+            })
+        });
+        let ended = asked.join().await;
+        ended
+            .map_err(|error| internal_datafusion_err!("the search for neighbours ended: {error}"))?
+    }
+
+    /// The right rows that pass the filter of their side.
+    fn right_candidates(&self) -> Result<Vec<u32>> {
+        let mut rows = Vec::with_capacity(self.right_rows());
+        for (start, batch) in self.right.batches() {
+            let filter = admitted(self.join.side_filter(Side::Right), batch)?;
+            rows.extend((0..batch.num_rows()).filter_map(|row| {
+                let passes = filter.as_ref().is_none_or(|filter| is_true(filter, row));
+                passes.then_some(start + row as u32)
+            }));
+        }
+        Ok(rows)
+    }
+}
+
+impl AtOnce {
+    /// Offers the neighbours of all rows; the places of rows that have too few of them.
+    async fn offer(self: Arc<Self>, best: &Arc<Best>) -> Result<Vec<u32>> {
+        let mut tasks = JoinSet::new();
+        for first in (0..self.rows.len()).step_by(CHUNK) {
+            let (found, best) = (Arc::clone(&self), Arc::clone(best));
+            let places = first..self.rows.len().min(first + CHUNK);
+            tasks.spawn(async move { found.offer_some(places, &best) });
+        }
+        let mut left = vec![];
+        while let Some(ended) = tasks.join_next().await {
+            let of_chunk =
+                ended.map_err(|e| internal_datafusion_err!("a task of NEAREST ended: {e}"))?;
+            left.extend(of_chunk?);
+        }
+        left.sort_unstable();
+        Ok(left)
+    }
+
+    /// Offers the neighbours of the rows at some places; those that have too few of them.
+    fn offer_some(&self, places: Range<usize>, best: &Best) -> Result<Vec<u32>> {
+        let order = self.join.order;
+        let (mut lefts, mut rights, mut values) = (vec![], vec![], vec![]);
+        for place in places.clone() {
+            let Some((partners, of_row)) = self.neighbours.of(place) else { continue };
+            for (partner, value) in partners.iter().zip(of_row) {
+                if key_of(*value, order) <= self.bound {
+                    lefts.push(self.rows[place]);
+                    rights.push(*partner);
+                    values.push(*value);
+                }
+            }
+        }
+        let residual = self.join.search.as_ref().and_then(|search| search.residual.as_ref());
+        let holds = match residual {
+            Some(condition) => Some(self.evaluate(condition, &lefts, &rights, &values)?),
+            None => None,
+        };
+        let holds = holds.as_ref().map(|holds| as_boolean_array(holds)).transpose()?;
+        let (mut pair, mut left, mut pairs) = (0, vec![], vec![]);
+        for place in places {
+            let Some((partners, of_row)) = self.neighbours.of(place) else {
+                left.push(place as u32);
+                continue;
+            };
+            let before = pairs.len();
+            let mut is_bounded = partners.is_empty();
+            for (partner, value) in partners.iter().zip(of_row) {
+                let key = key_of(*value, order);
+                if key > self.bound {
+                    is_bounded = true;
+                    continue;
+                }
+                if holds.is_none_or(|holds| is_true(holds, pair)) {
+                    pairs.push((place as u32, *partner, key));
+                }
+                pair += 1;
+            }
+            // Every pair within the bound is known where one beyond it is.
+            if pairs.len() - before < self.count && !is_bounded {
+                pairs.truncate(before);
+                left.push(place as u32);
+            }
+        }
+        best.offer(pairs.into_iter());
+        best.settle()?;
+        Ok(left)
+    }
+
+    /// The values of a condition for pairs with their scores.
+    fn evaluate(
+        &self,
+        condition: &Residual,
+        left: &[u32],
+        right: &[u32],
+        values: &[f64],
+    ) -> Result<ArrayRef> {
+        let columns = condition.columns.iter().zip(condition.schema.fields());
+        let columns = columns.map(|(column, field)| match column {
+            ResidualColumn::Input(Side::Left, index) => self.left.column(*index, left),
+            ResidualColumn::Input(Side::Right, index) => self.right.column(*index, right),
+            ResidualColumn::Score(_) => value_array(values.to_vec(), field.data_type()),
+        });
+        let columns = columns.collect::<Result<Vec<_>>>()?;
+        let options = RecordBatchOptions::new().with_row_count(Some(left.len()));
+        let schema = Arc::clone(&condition.schema);
+        let batch = RecordBatch::try_new_with_options(schema, columns, &options)?;
+        let holds = evaluate(&condition.expression, &batch)?;
+        match holds.len() == left.len() {
+            true => Ok(holds),
+            false => {
+                internal_err!("a condition has {} values for {} pairs", holds.len(), left.len())
+            }
+        }
+    }
+}
