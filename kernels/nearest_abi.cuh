@@ -120,7 +120,8 @@ struct NearestWork {
     u32 group_stages;
     // The stages of the sample.
     u32 sample_stages;
-    u32 reserved;
+    // Whether columns in a tie with the last neighbour are given, too.
+    u32 with_ties;
 };
 
 constexpr u32 NOT_SERVED = 0xffffffffu;

@@ -199,13 +199,15 @@ struct ComparedColumns {
 // The number of the vector at a position.
 __device__ __forceinline__ u32 number_at(const u32 *order, u32 position) { return order ? order[position] : position; }
 
-// Whether fewer columns than a row has neighbours are nearer than the one at a place. Values are numbers.
+// Whether fewer columns than a row has neighbours are nearer than the one at a place; or as near and in front of
+// it, where ties are not wanted. Values are numbers.
 __device__ __forceinline__ bool is_nearest(const NearestWork &work, const ComparedColumns &compared, u32 count,
                                            u32 place) {
     const long long own = order_of(compared.values[place]);
     u32 nearer = 0;
     for (u32 i = 0; i < count; ++i) {
-        nearer += order_of(compared.values[i]) < own ? 1 : 0;
+        const long long other = order_of(compared.values[i]);
+        nearer += other < own || (other == own && i < place && work.with_ties == 0) ? 1 : 0;
     }
     return nearer < work.neighbours;
 }
@@ -248,7 +250,6 @@ __device__ __forceinline__ void choose_neighbours(const NearestWork &work, const
                                       compared.columns[i], wide, work.tiles.dimensions).value;
     }
     __syncwarp();
-    // Those than which fewer columns are nearer.
     u32 own = 0;
     for (u32 i = lane_id(); i < open; i += WARP) {
         own += is_nearest(work, compared, open, i) ? 1 : 0;

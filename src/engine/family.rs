@@ -73,7 +73,7 @@ pub trait Family: Debug + Send + Sync {
     ///
     /// # Errors
     ///
-    /// The errors of evaluating the arguments.
+    /// An internal error when another family has the function.
     fn neighbours(&self, _request: &NeighbourRequest<'_>) -> Result<NeighbourSearch> {
         Ok(NeighbourSearch::Declined(None))
     }

@@ -25,6 +25,8 @@ pub struct NeighbourRequest<'a> {
     pub predicate: Predicate,
     /// The neighbours of a row.
     pub count: usize,
+    /// Whether those in a tie with the last one are wanted, too.
+    pub with_ties: bool,
     /// The left and the right side.
     pub sides: [NeighbourSide<'a>; 2],
     /// Whether all rows of one side are both sides.
@@ -37,8 +39,8 @@ pub struct NeighbourRequest<'a> {
     pub reservation: &'a MemoryReservation,
 }
 
-/// The neighbours of left rows. A left row that was served has all right rows whose value is at most that
-/// of its neighbour of place `count`; those in a tie with it, too.
+/// The neighbours of left rows. A left row that was served has `count` right rows, than which no other one is
+/// nearer, and where ties are wanted all that are as near as the last of them.
 #[derive(Debug)]
 pub struct Neighbours {
     /// By place among the left rows that took part: where its neighbours begin, and how many it has;

@@ -45,7 +45,7 @@ impl Run {
     ///
     /// # Errors
     ///
-    /// The errors of evaluating arguments and the condition, and when memory is refused.
+    /// The errors of evaluating conditions, and when memory for ties is refused.
     pub(super) async fn find_at_once(
         &self,
         rows: &[u32],
@@ -55,7 +55,10 @@ impl Run {
             return Ok(None);
         };
         let lists = self.memory.new_empty();
-        lists.try_grow((3 * rows.len() + 2 * self.right_rows()) * size_of::<u32>())?;
+        // Rounds take less memory.
+        if lists.try_grow((3 * rows.len() + 2 * self.right_rows()) * size_of::<u32>()).is_err() {
+            return Ok(None);
+        }
         let neighbours = match self.ask(search, rows).await? {
             NeighbourSearch::Found(neighbours) => neighbours,
             NeighbourSearch::Declined(None) => return Ok(None),
@@ -106,6 +109,7 @@ impl Run {
             && is_whole
             && filters.iter().all(Option::is_none)
             && left_argument == right_argument;
+        let with_ties = self.nearest().with_ties;
         let (search, options) = (search.clone(), self.options.clone());
         let spare = if search.residual.is_some() { SPARE } else { 0 };
         let count = self.count() + spare;
@@ -122,6 +126,7 @@ impl Run {
             family.neighbours(&NeighbourRequest {
                 predicate: search.predicate,
                 count,
+                with_ties,
                 sides: [side(0, &rows), side(1, &right)],
                 itself,
                 device: options.device,

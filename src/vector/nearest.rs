@@ -206,6 +206,7 @@ pub(super) fn neighbours(
     let vectors = Vectors {
         metric,
         neighbours: request.count,
+        with_ties: request.with_ties,
         dimensions: left.dimensions,
         left: &left,
         right: right.as_ref().map(|right| right as _),
@@ -213,6 +214,10 @@ pub(super) fn neighbours(
     };
     match find(&vectors, request.device, &request.gpu, request.reservation) {
         Ok(bands) => Ok(NeighbourSearch::Found(in_rows(request, bands, &left, columns))),
+        // Where nobody asks for a device its absence is no remark.
+        Err(_) if request.device == DeviceChoice::Auto && Device::opened(0).is_none() => {
+            Ok(NeighbourSearch::Declined(None))
+        }
         Err(Declined(why)) => declined(&why),
     }
 }
@@ -226,28 +231,36 @@ fn in_rows(
 ) -> Neighbours {
     let count = request.sides[0].rows.len();
     // A row without a vector has no neighbours.
+    let rows = request.sides[if request.itself { 0 } else { 1 }].rows;
+    let row_of = |column: u32| rows[right.places[column as usize] as usize];
+    let is_identity = (0..right.count()).all(|column| row_of(column) == column);
     let (starts, counts) = (vec![0; count], vec![0; count]);
     let (partners, values, memory) = (vec![], vec![], vec![]);
     let mut neighbours = Neighbours { starts, counts, partners, values, device, memory };
     for Band { rows, starts, counts, columns, values, memory, .. } in bands {
         neighbours.memory.push(memory);
         let before = neighbours.partners.len() as u32;
-        for ((row, start), count) in rows.zip(starts).zip(counts) {
-            let place = left.places[row as usize] as usize;
-            neighbours.starts[place] = before.saturating_add(start);
-            neighbours.counts[place] = count;
-        }
-        let rows = request.sides[if request.itself { 0 } else { 1 }].rows;
         if neighbours.partners.is_empty() {
             (neighbours.partners, neighbours.values) = (columns, values);
         } else {
             neighbours.partners.extend(columns);
             neighbours.values.extend(values);
         }
-        let of_band = &mut neighbours.partners[before as usize..];
-        of_band
-            .iter_mut()
-            .for_each(|column| *column = rows[right.places[*column as usize] as usize]);
+        for ((row, start), count) in rows.zip(starts).zip(counts) {
+            let place = left.places[row as usize] as usize;
+            neighbours.counts[place] = count;
+            // Nothing is said of where a row's neighbours lie that was not served.
+            if count == Neighbours::NOT_SERVED {
+                continue;
+            }
+            let start = before + start;
+            neighbours.starts[place] = start;
+            if !is_identity {
+                let of_row = start as usize..start as usize + count as usize;
+                let partners = &mut neighbours.partners[of_row];
+                partners.iter_mut().for_each(|column| *column = row_of(*column));
+            }
+        }
     }
     neighbours
 }

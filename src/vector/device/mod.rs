@@ -24,6 +24,8 @@
 //! Where the numbers of the build side are integers of 8 bits, or are less a centre, products of those
 //! are exact and quicker (`kernels/vector_integers.cuh`). A kernel looks at them ([`range`]).
 //!
+//! The nearest vectors of vectors are found by kernels of their own ([`nearest`]).
+//!
 //! A device has vectors of one number of dimensions, that of most. Keys with others are left to the
 //! CPU. Where the build side does not fit on the devices, columns travel with the works as rows do, and
 //! are prepared there.

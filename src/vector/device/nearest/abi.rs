@@ -99,7 +99,7 @@ pub(super) struct NearestWork {
     pub group_count: u32,
     pub group_stages: u32,
     pub sample_stages: u32,
-    pub reserved: u32,
+    pub with_ties: u32,
 }
 
 const _: () = assert!(size_of::<NearestTally>() == 200 && size_of::<NearestPreparing>() == 88);

@@ -12,8 +12,13 @@
 //! apart, the search finds nothing and says so; a row whose neighbours alone had no room is not served.
 
 mod abi;
+mod arrays;
+mod fetch;
+mod launch;
 mod plan;
 mod side;
+#[cfg(test)]
+mod tests;
 mod work;
 
 use std::ops::Range;
@@ -21,10 +26,11 @@ use std::sync::Arc;
 
 use datafusion::execution::memory_pool::MemoryReservation;
 
-use self::plan::{MOST_NEIGHBOURS, Sample, expected_pairs, padded, room, units};
+use self::arrays::Search;
+use self::plan::{MOST_NEIGHBOURS, Sample, expected_pairs, found_room, padded, room, units};
 use self::side::Side;
 pub(in crate::vector) use self::side::SideNumbers;
-use self::work::{Found, Search, search};
+use self::work::{Found, search};
 use crate::engine::{DeviceChoice, GpuOptions};
 use crate::gpu::{Device, DeviceError};
 use crate::vector::device::probe::kernel_of;
@@ -35,6 +41,8 @@ use crate::vector::metric::Metric;
 pub(in crate::vector) struct Vectors<'a> {
     pub metric: Metric,
     pub neighbours: usize,
+    /// Whether columns in a tie with the last neighbour are wanted, too.
+    pub with_ties: bool,
     pub dimensions: u32,
     pub left: &'a dyn SideNumbers,
     /// `None` where the left vectors are both sides.
@@ -215,6 +223,7 @@ impl Plan<'_> {
             shape,
             multiprocessors: self.device.multiprocessors(),
             neighbours,
+            with_ties: self.vectors.with_ties,
             sample,
             same,
             centre: Arc::clone(&self.centre),
@@ -224,8 +233,7 @@ impl Plan<'_> {
             tiles: units(count, padded(columns) / stage, &shape, same),
             list_room,
             bucket_room: list_room,
-            found_room: (u64::from(count) * u64::from(neighbours) / 4 * 5 + 4096)
-                .min(u32::MAX.into()) as u32,
+            found_room: found_room(count, neighbours, self.vectors.with_ties),
             rows,
         })
     }
@@ -244,8 +252,12 @@ impl Plan<'_> {
             Some(why) => Ok(Err(Declined(why.to_string()))),
             None => Ok(Ok(())),
         };
-        let judge = of.judge();
+        let (judge, bytes) = (of.judge(), of.bytes());
         let (found, memory) = search(self.device, of, reservation.new_empty())?;
+        // The queue keeps the memory for the next works, which seldom need as much.
+        if bytes > self.memory / 4 {
+            self.device.trim();
+        }
         if let Err(why) = had_room(&found, judge.failure(&found.tally))? {
             return Ok(Err(why));
         }

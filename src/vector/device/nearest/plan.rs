@@ -88,6 +88,13 @@ pub(super) fn room(expected: u64, times: u64) -> u64 {
     expected.saturating_mul(times).saturating_add(LEAST).min(MOST_LISTED)
 }
 
+/// Room for the neighbours of some rows. Ties are few, mostly; rows for which there is no room are not served.
+pub(super) fn found_room(rows: u32, neighbours: u32, with_ties: bool) -> u32 {
+    let least = u64::from(rows) * u64::from(neighbours);
+    let room = if with_ties { least + least / 2 + 4096 } else { least };
+    room.min(u32::MAX.into()) as u32
+}
+
 /// A step through `count` vectors that comes by each of them once, and by near ones at far places.
 pub(super) fn stride(count: u32) -> u32 {
     const GOLDEN: f64 = 0.618_033_988_749_895;
