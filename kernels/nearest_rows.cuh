@@ -41,13 +41,20 @@ __device__ __forceinline__ u32 nth_key(const KeyAt &key_at, u32 count, u32 nth) 
     return found;
 }
 
+// Whether a row has no pair, as its bias says.
+__device__ __forceinline__ bool has_no_pair(const NearestWork &work, u32 row) {
+    const char *tails = static_cast<const char *>(work.tiles.rows.tails);
+    const Chunk8 last = Chunk8::load(tails + HalfLayout::within(row, STEP_CHUNKS - 1, STEP_CHUNKS));
+    return last.number(2) < -CAP * CAP;
+}
+
 // Finds the thresholds of rows, a warp for each, from the best of their groups.
 __device__ __forceinline__ void find_thresholds(const NearestWork &work) {
     const NearestErrors errors(work);
     const u32 step = gridDim.x * warps();
     for (u32 row = blockIdx.x * warps() + warp_id(); row < work.row_padded; row += step) {
         float threshold = infinity<float>();
-        if (row < work.row_count) {
+        if (row < work.row_count && !has_no_pair(work, row)) {
             const u32 *groups = work.groups + u64{row} * work.group_count;
             const u32 key = nth_key([=](u32 place) { return groups[place]; }, work.group_count, work.neighbours);
             if (key <= key_of(NO_SUM)) {
@@ -238,6 +245,7 @@ __device__ __forceinline__ void choose_neighbours(const NearestWork &work, const
     // A vector of zeros has no neighbours, and any other has.
     if (open == 0 || open > MOST_COMPARED) {
         if (lane_id() == 0) {
+            work.found_starts[number] = 0;
             work.found_counts[number] = is_none ? 0 : NOT_SERVED;
             atomicAdd(&work.summary->unserved, is_none ? 0u : 1u);
         }
