@@ -6,6 +6,7 @@ use datafusion::physical_expr::PhysicalExprRef;
 
 use super::{DeviceChoice, GpuOptions};
 use crate::spec::Predicate;
+use crate::util::cancel::CancelFlag;
 
 /// A side of a search for neighbours.
 #[derive(Debug, Clone, Copy)]
@@ -37,6 +38,8 @@ pub struct NeighbourRequest<'a> {
     pub gpu: GpuOptions,
     /// Grows by what the search keeps on the host.
     pub reservation: &'a MemoryReservation,
+    /// Ends the search early.
+    pub cancel: &'a CancelFlag,
 }
 
 /// The neighbours of left rows. A left row that was served has `count` right rows, than which no other one is

@@ -18,6 +18,7 @@ use super::run::{Round, Run, Way};
 use super::table::Table;
 use crate::engine::{NeighbourRequest, NeighbourSearch, NeighbourSide, Neighbours};
 use crate::spec::{NearestJoin, Residual, ResidualColumn, Search, Side, value_array};
+use crate::util::cancel::CancelFlag;
 
 /// Left rows whose neighbours are looked through together.
 const CHUNK: usize = 1 << 12;
@@ -117,6 +118,9 @@ impl Run {
         let batches =
             batches.map(|table| table.batches().map(|(_, b)| b.clone()).collect::<Vec<_>>());
         let (rows, memory) = (rows.to_vec(), self.memory.new_empty());
+        // The thread goes on where nobody waits for it any more, until it looks at the flag.
+        let cancel = CancelFlag::default();
+        let _cancelled = cancel.on_drop();
         let asked = SpawnedTask::spawn_blocking(move || {
             let side = |number: usize, rows| NeighbourSide {
                 argument: &search.arguments[number],
@@ -132,6 +136,7 @@ impl Run {
                 device: options.device,
                 gpu: options.gpu(),
                 reservation: &memory,
+                cancel: &cancel,
             })
         });
         let ended = asked.join().await;

@@ -215,11 +215,13 @@ impl Made {
         rows: Range<u32>,
         tasks: usize,
     ) -> impl Stream<Item = Result<RecordBatch>> + Send + use<> {
-        /// Batches that a task makes, about.
+        /// Batches that a task makes, about, and their bytes: nobody accounts for them.
         const BATCHES: usize = 8;
+        const BYTES: usize = 8 << 20;
         let most = rows.len().max(1);
         let of_row = self.best.most_of_row().max(1);
-        let step = (BATCHES * self.batch_size / of_row).clamp(1, most);
+        let made = (BATCHES * self.batch_size).min(BYTES / self.output.row_bytes().max(1));
+        let step = (made / of_row).clamp(1, most);
         let starts = rows.clone().step_by(step);
         let made = Arc::new(self);
         let chunks = starts.map(move |start| {

@@ -32,6 +32,11 @@ pub(super) struct Output {
 type Row = (u32, Option<(u32, f64)>);
 
 impl Output {
+    /// The bytes of a row, about.
+    pub(super) fn row_bytes(&self) -> usize {
+        self.left.row_bytes() + self.right.row_bytes()
+    }
+
     /// The neighbours of the left rows `rows`, in their order, the best neighbour first, in batches of at
     /// most `batch_size` rows. `candidates` are the left rows that `best` knows, by their place there.
     pub(super) fn batches(

@@ -67,6 +67,12 @@ impl Table {
         self.starts.last().copied().unwrap_or_default()
     }
 
+    /// The bytes of an average row.
+    pub(super) fn row_bytes(&self) -> usize {
+        let bytes: usize = self.batches.iter().map(get_record_batch_memory_size).sum();
+        bytes / self.rows().max(1)
+    }
+
     pub(super) fn schema(&self) -> &Schema {
         &self.schema
     }

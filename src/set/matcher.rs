@@ -154,7 +154,10 @@ impl Matcher for SetMatcher {
         let sets = parts.iter().map(|(encoder, _)| encoder.set_count()).sum();
         let tokens = parts.iter().map(|(encoder, _)| encoder.token_count()).sum();
         let longest = parts.iter().map(|(encoder, _)| encoder.longest_set()).max().unwrap_or(0);
-        let prepare = JoinSpec::new(&self.predicate, spec)?.prepared_bytes(sets, tokens);
+        let prepare = match strategy.name() {
+            Some(name) if name == BitSliced.name() => BitSliced::prepared_bytes(sets, tokens),
+            _ => JoinSpec::new(&self.predicate, spec)?.prepared_bytes(sets, tokens),
+        };
         let cursor = match strategy.name() {
             Some(name) if name == ScanCount.name() => ScanCount::cursor_bytes(sets),
             Some(name) if name == BitSliced.name() => BitSliced::cursor_bytes(longest),

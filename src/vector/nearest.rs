@@ -5,6 +5,7 @@ use std::ops::Range;
 use datafusion::common::Result;
 use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::physical_expr::PhysicalExprRef;
+use datafusion::physical_plan::expressions::Column;
 
 use super::device::nearest::{Band, Bands, Declined, SideNumbers, Vectors, find, may_find};
 use super::metric::Metric;
@@ -36,7 +37,7 @@ impl SideColumn {
         side: &NeighbourSide<'_>,
         source: Option<PhysicalExprRef>,
         metric: Metric,
-        memory: MemoryReservation,
+        (memory, cancel): (MemoryReservation, &CancelFlag),
     ) -> Result<Read> {
         let argument = source.as_ref().unwrap_or(side.argument);
         memory.try_grow(side.rows.len() * (size_of::<(u32, u32)>() + size_of::<u32>()))?;
@@ -45,7 +46,11 @@ impl SideColumn {
         vectors.reserve_exact(side.rows.len());
         places.reserve_exact(side.rows.len());
         for (batch_number, batch) in (0..).zip(side.batches) {
+            cancel.check()?;
             let column = argument.evaluate(batch)?.into_array(batch.num_rows())?;
+            if !argument.is::<Column>() {
+                memory.try_grow(column.get_array_memory_size())?;
+            }
             if !holds_vectors(column.data_type()) {
                 return Ok(Err(format!("a column of {}", column.data_type())));
             }
@@ -101,7 +106,7 @@ impl SideColumn {
     }
 
     /// Where most of the vectors lie; whole numbers where theirs are, so that they stay exact.
-    fn centre(&self) -> Result<Vec<f64>> {
+    fn centre(&self, cancel: &CancelFlag) -> Result<Vec<f64>> {
         const SAMPLED: usize = 1 << 10;
         let some = spread(0..self.vectors.len() as u32, SAMPLED).map(|number| {
             let (numbers, range) = self.vector(number as usize);
@@ -112,7 +117,7 @@ impl SideColumn {
         let some: Vec<Vec<f64>> = some.filter(|vector| is_usual(vector)).collect();
         let whole = some.iter().flatten().all(|number| number.fract() == 0.0);
         let vectors = some.iter().map(Vec::as_slice);
-        let Middle { mut centre, .. } = Middle::of(vectors, true, &CancelFlag::default())?;
+        let Middle { mut centre, .. } = Middle::of(vectors, true, cancel)?;
         centre.resize(self.dimensions as usize, 0.0);
         centre.iter_mut().filter(|_| whole).for_each(|mean| *mean = mean.round());
         Ok(centre)
@@ -175,7 +180,7 @@ pub(super) fn neighbours(
     }
     let most = request.sides[1].rows.len().try_into().unwrap_or(u32::MAX);
     if !may_find(request.count, most, 1) {
-        return Ok(NeighbourSearch::Declined(None));
+        return declined("too many neighbours, or too few vectors");
     }
     // The places of neighbours are 32 bits.
     if request.sides[0].rows.len().saturating_mul(2 * request.count) > u32::MAX as usize {
@@ -184,25 +189,28 @@ pub(super) fn neighbours(
     let [of_left, of_right] = sources;
     let [left, right] = &request.sides;
     let memory = || request.reservation.new_empty();
-    let left = match SideColumn::read(left, of_left, metric, memory())? {
+    let left = match SideColumn::read(left, of_left, metric, (memory(), request.cancel))? {
         Ok(left) => left,
         Err(why) => return declined(&why),
     };
     let right = match request.itself {
         true => None,
-        false => match SideColumn::read(right, of_right, metric, memory())? {
+        false => match SideColumn::read(right, of_right, metric, (memory(), request.cancel))? {
             Ok(right) => Some(right),
             Err(why) => return declined(&why),
         },
     };
     let columns = right.as_ref().unwrap_or(&left);
+    if left.count() == 0 || columns.count() == 0 {
+        return declined("no vectors");
+    }
     if left.dimensions != columns.dimensions {
         return declined("vectors of several lengths");
     }
     if !may_find(request.count, columns.count(), columns.dimensions) {
         return declined("too few vectors");
     }
-    let centre = if metric == Metric::Euclidean { columns.centre()? } else { vec![] };
+    let centre = if metric == Metric::Euclidean { columns.centre(request.cancel)? } else { vec![] };
     let vectors = Vectors {
         metric,
         neighbours: request.count,

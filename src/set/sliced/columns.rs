@@ -15,7 +15,7 @@ use crate::util::counters::Counters;
 use crate::util::parallel::{filled, for_each};
 
 /// The share of the sets from which on a token has a column: a list of fewer takes less time and memory.
-const LEAST_SHARE: u64 = if cfg!(test) { 4 } else { 256 };
+const LEAST_SHARE: usize = if cfg!(test) { 4 } else { 256 };
 
 /// The columns of frequent tokens, and the lists of the others.
 #[derive(Debug)]
@@ -31,6 +31,11 @@ pub(super) struct Columns {
     sets: Vec<SetId>,
 }
 
+/// The sets of a token from which on it has a column.
+fn least_count(sets: usize) -> usize {
+    (sets / LEAST_SHARE).max(2)
+}
+
 /// The blocks of `sets` sets.
 fn block_count(sets: u32) -> usize {
     sets.div_ceil(BLOCK) as usize
@@ -39,10 +44,14 @@ fn block_count(sets: u32) -> usize {
 impl Columns {
     /// A bound on the bytes of the columns and lists of a collection, by its tokens.
     pub(super) fn most_bytes(build: &SetCollection) -> usize {
-        let (tokens, sets) = (build.token_count(), build.len().max(1) as usize);
-        let columns = (build.universe() as usize).min(tokens * LEAST_SHARE as usize / sets);
-        let bits = columns * block_count(build.len()) * BLOCK as usize / 8;
-        bits + (tokens + build.universe() as usize + 1) * size_of::<u32>()
+        Self::bytes_for(build.len() as usize, build.token_count(), build.universe() as usize)
+    }
+
+    /// The same for so many sets with so many tokens, of which `universe` are different.
+    pub(super) fn bytes_for(sets: usize, tokens: usize, universe: usize) -> usize {
+        let columns = universe.min(tokens / least_count(sets));
+        let bits = columns * block_count(sets as u32) * BLOCK as usize / 8;
+        bits + (tokens + 2 * (universe + 1)) * size_of::<u32>()
     }
 
     /// # Errors
@@ -63,8 +72,8 @@ impl Columns {
             }
         })?;
         let mut counts = counts.into_counts();
-        let least = (u64::from(build.len()) / LEAST_SHARE).max(2);
-        let is_frequent = |count: &&u32| u64::from(**count) >= least;
+        let least = least_count(build.len() as usize);
+        let is_frequent = |count: &&u32| **count as usize >= least;
         let count = counts[..universe].iter().rev().take_while(is_frequent).count();
         let first = universe - count;
         let bytes = count * block_count(build.len()) * STRIPS * size_of::<Line>();
@@ -80,15 +89,12 @@ impl Columns {
         // A token of one set brings no two sets of one collection together.
         let alone = if spec.pairing == Pairing::Unordered { 1 } else { 0 };
         let mut end = 0_u32;
-        for place in &mut counts[..=first] {
+        for place in &mut counts[..first] {
             let count = std::mem::replace(place, end);
             end += if count > alone { count } else { 0 };
         }
+        counts[first] = end;
         counts.truncate(first + 1);
-        if let Some(last) = counts.last_mut() {
-            // Columns are no list.
-            *last = (*last).min(end);
-        }
         counts.shrink_to_fit();
         let mut this = Self { first: first as u32, count, lines, starts: counts, sets: vec![] };
         let places = reservation.new_empty();

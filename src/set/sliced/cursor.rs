@@ -51,8 +51,8 @@ pub(super) struct SlicedWorker {
 impl SlicedWorker {
     /// A bound on the bytes of a worker, where the largest set has `longest` tokens.
     pub(super) fn most_bytes(longest: usize) -> usize {
-        let own = Self::own_bytes(longest) + Group::footprint(longest);
-        own + SizeBoundsCache::most_bytes(longest)
+        let bounds = SizeBoundsCache::most_bytes(longest);
+        Self::own_bytes(longest) + Group::most_bytes(longest, longest * size_of::<u32>()) + bounds
     }
 
     /// The bytes, but for the bounds of sizes and the group.
@@ -252,7 +252,8 @@ impl Worker for SlicedWorker {
 
     fn begin(&mut self, unit: SetUnit) -> Result<()> {
         let longest = unit.items.runs().greatest_size().min(self.build.universe());
-        self.reservation.try_resize(self.own + Group::footprint(longest as usize))?;
+        let group = Group::footprint(longest as usize, self.build.runs());
+        self.reservation.try_resize(self.own + group)?;
         self.itself = SelfMatches::of(&unit, &self.spec);
         self.unit = Some(unit);
         self.group.clear();

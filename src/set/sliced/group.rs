@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::columns::Columns;
 use crate::set::collection::SetCollection;
 use crate::set::filter::size_bounds::SizeBounds;
-use crate::set::runs::SetId;
+use crate::set::runs::{Runs, SetId};
 
 /// The list of a token, as far as no block has met it.
 #[derive(Debug, Clone, Copy)]
@@ -46,6 +46,8 @@ pub(super) struct Group {
     /// The partners of all of them.
     pub span: Range<SetId>,
     lists: Vec<List>,
+    /// The bounds of how many sizes the probe sets keep, at most.
+    sizes: usize,
 }
 
 impl Group {
@@ -54,19 +56,35 @@ impl Group {
     /// Lists of a group, besides those of one probe set.
     const LISTS: usize = if cfg!(test) { 8 } else { 1 << 13 };
 
-    /// A bound on the bytes of a group, where no probe set shares more than `most` tokens with the build side.
-    pub(super) fn footprint(most: usize) -> usize {
-        Self::PROBES * size_of::<Probe>() + 2 * (Self::LISTS + most) * size_of::<List>()
+    /// The sizes of the probe sets of a group, each of which keeps its bounds.
+    const SIZES: usize = 4;
+
+    /// A bound on the bytes of a group, where no probe set shares more than `most` tokens with a build side of
+    /// these runs.
+    pub(super) fn footprint(most: usize, build: &Runs) -> usize {
+        Self::most_bytes(most, SizeBounds::footprint(build))
     }
 
+    /// The same where the bounds of a size take so many bytes.
+    pub(super) fn most_bytes(most: usize, of_size: usize) -> usize {
+        Self::PROBES * size_of::<Probe>()
+            + 2 * (Self::LISTS + most) * size_of::<List>()
+            + Self::SIZES * of_size
+    }
+
+    /// Makes room for other probe sets; the lists of a large one go.
     pub(super) fn clear(&mut self) {
         self.probes.clear();
         self.lists.clear();
+        self.lists.shrink_to(Self::LISTS);
+        self.sizes = 0;
         self.span = 0..0;
     }
 
     pub(super) fn is_full(&self) -> bool {
-        self.probes.len() >= Self::PROBES || self.lists.len() >= Self::LISTS
+        self.probes.len() >= Self::PROBES
+            || self.lists.len() >= Self::LISTS
+            || self.sizes >= Self::SIZES
     }
 
     /// Takes in a probe set.
@@ -92,6 +110,8 @@ impl Group {
             }
         }
         let lists = start..self.lists.len();
+        let is_same = |last: &Probe| Arc::ptr_eq(&last.bounds, &bounds);
+        self.sizes += usize::from(!self.probes.last().is_some_and(is_same));
         self.span = match self.probes.is_empty() {
             true => partners.clone(),
             false => self.span.start.min(partners.start)..self.span.end.max(partners.end),

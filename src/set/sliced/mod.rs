@@ -126,6 +126,11 @@ impl Strategy<SetJoin> for BitSliced {
 }
 
 impl BitSliced {
+    /// A bound on the bytes that the columns and lists of so many sets and tokens take.
+    pub(crate) fn prepared_bytes(sets: usize, tokens: usize) -> usize {
+        Columns::bytes_for(sets, tokens, tokens)
+    }
+
     /// A bound on the bytes of a cursor, where the largest set has `longest` tokens.
     pub(crate) fn cursor_bytes(longest: usize) -> usize {
         SlicedWorker::most_bytes(longest)

@@ -17,8 +17,8 @@ use crate::util::parallel::{filled, for_each, threads_for};
 /// meanwhile.
 const BATCH: usize = 512;
 
-/// Batches between two questions whether to stop.
-const BATCHES: usize = 128;
+/// Symbols between two looks at the flag, about.
+const SYMBOLS: usize = 1 << 13;
 
 /// Residuals for each bucket, about.
 const PER_BUCKET: u64 = 4;
@@ -171,20 +171,21 @@ impl<T: Symbol, S: Fn(u32) -> u64> Source<'_, T, S> {
     fn each_batch(&self, items: Range<u32>, mut work: impl FnMut(&[(u64, u32)])) -> Result<()> {
         let mut hasher = Hasher::default();
         let mut batch = Vec::with_capacity(BATCH);
-        let mut batches = BATCHES;
+        let mut symbols = SYMBOLS;
         for item in items {
             let string = self.strings.string(item as usize);
-            hasher.each((self.seed)(item), string, (0, self.k), |hash, _| batch.push((hash, item)));
-            if batch.len() < BATCH {
-                continue;
-            }
-            batches += batch.len().div_ceil(BATCH);
-            batch.chunks(BATCH).for_each(&mut work);
-            batch.clear();
-            if batches >= BATCHES {
-                batches = 0;
+            symbols += string.len() + 1;
+            if symbols >= SYMBOLS {
+                symbols = 0;
                 self.cancel.check()?;
             }
+            hasher.each((self.seed)(item), string, (0, self.k), |hash, _| {
+                batch.push((hash, item));
+                if batch.len() == BATCH {
+                    work(&batch);
+                    batch.clear();
+                }
+            });
         }
         work(&batch);
         Ok(())
