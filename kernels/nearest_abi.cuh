@@ -1,4 +1,4 @@
-// What the host and the kernels of nearest vectors agree on. `src/vector/device/nearest/abi.rs` declares the
+// Structures of the host and the kernels of nearest vectors. `src/vector/device/nearest/abi.rs` declares the
 // same in Rust.
 //
 // Left vectors are rows, right vectors are columns. A vector has a position, at which its halves lie, and a

@@ -1,4 +1,4 @@
-// What the products of nearest vectors prove.
+// Bounds that the products of nearest vectors prove.
 //
 // x̂, X, r(x), CAP, UNIT and the error of sums of products are those of vector_bounds.cuh. Distances have one
 // scale. A cosine distance is half the square of the distance of two vectors of norm 1: those are scaled

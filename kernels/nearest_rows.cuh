@@ -1,4 +1,4 @@
-// What is done row by row: thresholds, their order, buckets of pairs, and the choice of neighbours.
+// Work row by row: thresholds, their order, buckets of pairs, and the choice of neighbours.
 #pragma once
 
 #include "nearest_bounds.cuh"
@@ -197,7 +197,7 @@ __device__ __forceinline__ void fill_buckets(const NearestWork &work) {
     }
 }
 
-// What a warp compares.
+// Pairs that a warp compares.
 struct ComparedColumns {
     u32 columns[MOST_COMPARED];
     double values[MOST_COMPARED];

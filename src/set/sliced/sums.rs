@@ -14,7 +14,7 @@ const LOW_PLANES: usize = 5;
 /// Columns that are added at a time.
 const ABREAST: usize = 8;
 
-/// What is summed up in a block.
+/// The columns and numbers that are summed up in a block.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Summed<'a> {
     /// The strips of column `c` begin at `c * STRIPS`.

@@ -25,7 +25,7 @@ pub(super) struct Rows {
     /// The count of each, and the lengths of its texts.
     pub counts: Vec<u32>,
     pub lens: Vec<[u8; 2]>,
-    /// Those that lanes do not take, in ascending order.
+    /// Rows that lanes do not take, in ascending order.
     pub left: Vec<usize>,
 }
 

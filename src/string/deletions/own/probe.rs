@@ -25,7 +25,7 @@ pub(crate) struct OwnSearcher {
 pub(crate) struct OwnProbes<'a, T, F> {
     /// The strings of the collection.
     pub strings: Symbols<'a, T>,
-    /// Those that look for others.
+    /// The strings that look for others.
     pub range: Range<u32>,
     /// The first item that a probe may match: from there on to the probe, none is longer than it.
     pub first: F,

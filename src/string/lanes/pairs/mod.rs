@@ -135,7 +135,7 @@ impl<const P: usize> Pairs<P> {
     }
 }
 
-/// What is beside a text, and behind a pattern: for the only or the low byte of a symbol, and for the high one, which
+/// Fillers beside a text, and behind a pattern: for the only or the low byte of a symbol, and for the high one, which
 /// is that of a surrogate. No symbol has the last of its bytes from here.
 const NO_SYMBOLS: [[u8; 2]; 2] = [[0xff, 0xfe], [0xd8, 0xd9]];
 
