@@ -123,7 +123,6 @@ pub(crate) fn sending(statistics: &Statistics, candidates: f64) -> Cost {
         transfer: (4.0 * statistics.tokens + 8.0 * candidates) / BUS,
         // Of the device that is taken where none is named.
         setup: Device::time_to_begin(0).map_or(f64::INFINITY, |time| time.as_nanos() as f64),
-        ..Cost::default()
     }
 }
 

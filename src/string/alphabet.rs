@@ -78,6 +78,9 @@ fn code_of_stranger(scalar: char) -> Code {
     Code { code: (scalar as usize % CODES) as u8, page: Page::NONE }
 }
 
+/// How often the scalars of a script occur, all of them and each.
+type Counted = (u64, Vec<(char, u64)>);
+
 /// The codes of some scalars, of which the most frequent ones come first.
 fn codes(ranked: &[(char, u64)]) -> Vec<(char, Code)> {
     let code = |code: usize, page| Code { code: code as u8, page };
@@ -91,7 +94,7 @@ fn codes(ranked: &[(char, u64)]) -> Vec<(char, Code)> {
     let first = common.len();
     let mut codes: Vec<_> =
         (0..).zip(&common).map(|(at, &scalar)| (scalar, code(at, Page::ANY))).collect();
-    let mut scripts: HashMap<u32, (u64, Vec<(char, u64)>), FixedState> = HashMap::default();
+    let mut scripts: HashMap<u32, Counted, FixedState> = HashMap::default();
     for &(scalar, count) in ranked.iter().filter(|(scalar, _)| !common.contains(scalar)) {
         let (total, scalars) = scripts.entry(script(scalar)).or_default();
         *total += count;
@@ -232,7 +235,7 @@ mod tests {
         let han: String = ('\u{4e00}'..'\u{4e80}').collect();
         let texts = [&latin, &latin, &cyrillic, &han, "2026 - 11"];
         let many = alphabet(&texts);
-        let halves = texts.map(|text| std::iter::once(text)).into_iter().rev().collect();
+        let halves = texts.map(std::iter::once).into_iter().rev().collect();
         let same = Alphabet::of(halves, 3, &CancelFlag::default()).unwrap();
         let mut pages = vec![];
         for text in texts {

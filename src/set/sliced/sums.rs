@@ -42,7 +42,7 @@ kernels! {
         sums: &mut [Sum; STRIPS],
     ) -> u32 {
         let Summed { columns, tokens, first, others } = summed;
-        assert!(strips.end <= STRIPS && planes >= 1 && planes <= MOST_PLANES);
+        assert!(strips.end <= STRIPS && (1..=MOST_PLANES).contains(&planes));
         let greatest = tokens.last().map_or(0, |token| (token - first) as usize + 1);
         assert!(columns.len() >= greatest * STRIPS && others.len() % STRIPS == 0);
         assert!(tokens.is_sorted() && tokens.first().is_none_or(|token| *token >= first));

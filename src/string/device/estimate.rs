@@ -39,6 +39,5 @@ pub(in crate::string) fn estimate(join: &StringJoin, work: &SampledWork) -> Cost
         device: START + slower * (PAIR * work.pairs + COMPARED * work.compared),
         transfer: (codes + ARRAYS * texts) / BUS,
         setup: if device.is_some() { 0.0 } else { begin },
-        ..Cost::default()
     }
 }

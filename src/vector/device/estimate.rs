@@ -62,7 +62,6 @@ pub(in crate::vector) fn estimate(build: &Vectors, threshold: Threshold, spec: &
         device: START + slower * (pairs + PREPARE * (numbers + of_probes)),
         transfer: 4.0 * sent / BUS,
         setup,
-        ..Cost::default()
     }
 }
 
