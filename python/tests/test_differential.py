@@ -30,7 +30,9 @@ class Case:
         self.keys = [None, "k"][rng.random() < 0.3]
         self.how = rng.choice(HOWS)
         self.kind = rng.choice([kind for kind in KINDS if kind not in ("duckdb", "ibis")])
-        self.strategy = rng.choice(["auto", "auto", "allpairs", "ppjoin", "bitmap", "bitsliced", "scancount"])
+        self.strategy = rng.choice(
+            ["auto", "auto", "allpairs", "ppjoin", "bitmap", "bitsliced", "scancount"]
+        )
         self.a, self.b = self.draw(rng), self.draw(rng)
 
     def draw(self, rng: random.Random) -> dict[str, list]:

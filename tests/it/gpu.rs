@@ -189,8 +189,11 @@ async fn filters_on_a_gpu_alone_need_one() {
         let time = format!("device_kernel_time_{kernel}=");
         assert_contains(&text, &[&format!("chosen={strategy} "), &time]);
         let ctx = context(&[("device", "cpu"), ("strategy", strategy)]);
-        let needs =
-            ["on a GPU alone", "simjoin.device = 'cuda'", "allpairs, bitsliced, scancount or groupjoin"];
+        let needs = [
+            "on a GPU alone",
+            "simjoin.device = 'cuda'",
+            "allpairs, bitsliced, scancount or groupjoin",
+        ];
         assert_contains(&error(&ctx, PAIRS).await, &needs);
     }
     if let Lease::Emulated(device) = &lease {
