@@ -118,7 +118,7 @@ impl Run {
         let batches =
             batches.map(|table| table.batches().map(|(_, b)| b.clone()).collect::<Vec<_>>());
         let (rows, memory) = (rows.to_vec(), self.memory.new_empty());
-        // The thread goes on where nobody waits for it any more, until it looks at the flag.
+        // A blocking thread is not aborted: it ends at its next look at the flag, once the statement is dropped.
         let cancel = CancelFlag::default();
         let _cancelled = cancel.on_drop();
         let asked = SpawnedTask::spawn_blocking(move || {

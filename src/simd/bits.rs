@@ -55,7 +55,7 @@ pub(crate) trait Bits: Copy {
 
     unsafe fn load(from: &Line) -> Self::Vector;
     unsafe fn store(to: &mut Line, bits: Self::Vector);
-    /// The same word eight times.
+    /// Repeats a word eight times.
     unsafe fn splat(word: u64) -> Self::Vector;
     /// The sum of three bits in each lane, and what it carries.
     unsafe fn add3(

@@ -47,13 +47,16 @@ impl Columns {
         Self::bytes_for(build.len() as usize, build.token_count(), build.universe() as usize)
     }
 
-    /// The same for so many sets with so many tokens, of which `universe` are different.
+    /// A bound on the bytes of the columns and lists of `sets` sets with `tokens` tokens in all, `universe` of them
+    /// different.
     pub(super) fn bytes_for(sets: usize, tokens: usize, universe: usize) -> usize {
         let columns = universe.min(tokens / least_count(sets));
         let bits = columns * block_count(sets as u32) * BLOCK as usize / 8;
         bits + (tokens + 2 * (universe + 1)) * size_of::<u32>()
     }
 
+    /// The columns and lists of a build side.
+    ///
     /// # Errors
     ///
     /// When memory is refused, or the work cancelled.

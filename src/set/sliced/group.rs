@@ -65,7 +65,7 @@ impl Group {
         Self::most_bytes(most, SizeBounds::footprint(build))
     }
 
-    /// The same where the bounds of a size take so many bytes.
+    /// A bound on the bytes of a group, where the bounds of one size take `of_size` bytes.
     pub(super) fn most_bytes(most: usize, of_size: usize) -> usize {
         Self::PROBES * size_of::<Probe>()
             + 2 * (Self::LISTS + most) * size_of::<List>()
@@ -119,8 +119,8 @@ impl Group {
         self.probes.push(Probe { set, partners, bounds, lists, columns: first_column, most });
     }
 
-    /// Calls `add` with the sets before `end` that have rare tokens of a probe set, once for each token; each
-    /// set is given once, to a block. Returns how many there were.
+    /// Calls `add` with each set before `end` that has a rare token of a probe set, once for each such token, and
+    /// leaves these sets out of later calls. Returns the number of calls.
     #[inline]
     pub(super) fn lists_until(
         &mut self,

@@ -126,7 +126,7 @@ impl Strategy<SetJoin> for BitSliced {
 }
 
 impl BitSliced {
-    /// A bound on the bytes that the columns and lists of so many sets and tokens take.
+    /// A bound on the bytes that [`Strategy::prepare`] reserves, by the numbers of sets and of their tokens.
     pub(crate) fn prepared_bytes(sets: usize, tokens: usize) -> usize {
         Columns::bytes_for(sets, tokens, tokens)
     }

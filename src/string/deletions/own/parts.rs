@@ -9,7 +9,7 @@ const MOST_PARTS: u64 = 1 << 11;
 /// Residuals of a chunk.
 const CHUNK: usize = if cfg!(test) { 2 } else { 512 };
 
-/// The number of parts for so many residuals: a power of two.
+/// The number of parts that residuals are spread over, a power of two.
 pub(super) fn part_count(residuals: u64) -> usize {
     (residuals / PART).clamp(1, MOST_PARTS).next_power_of_two() as usize
 }
