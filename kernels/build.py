@@ -14,6 +14,7 @@ needs nothing but Python.
 import argparse
 import ctypes
 import hashlib
+import multiprocessing
 import os
 import re
 import subprocess
@@ -126,19 +127,32 @@ def assemble(toolchain: Path, name: str, ptx: bytes, architecture: str) -> tuple
         return (Path(folder) / f"{name}.cubin").read_bytes(), done.stderr
 
 
-def compile_images(toolchain: Path) -> tuple[dict[str, bytes], dict[str, str]]:
-    """The images by file name, and the assembler's words by architecture."""
-    install(toolchain)
+def compile_program(toolchain: Path, name: str) -> tuple[dict[str, bytes], dict[str, str]]:
+    """The images of one program by file name, and the assembler's words by architecture."""
     nvrtc = Nvrtc(toolchain)
+    images = {f"{name}.ptx": nvrtc.compile(name, PTX_ARCHITECTURE)}
+    words = {}
+    for architecture in PROGRAMS[name]:
+        ptx = nvrtc.compile(name, architecture)
+        images[f"{name}.sm_{architecture}.cubin"], words[architecture] = assemble(toolchain, name, ptx, architecture)
+    return images, words
+
+
+def compile_images(toolchain: Path) -> tuple[dict[str, bytes], dict[str, str]]:
+    """The images by file name, and the assembler's words by architecture.
+
+    Each program is compiled by a process of its own: the run-time compiler numbers calls from the
+    start of its process, and its comments in the PTX would tell which program it compiled before.
+    """
+    install(toolchain)
     images = {}
     words = {architecture: "" for architectures in PROGRAMS.values() for architecture in architectures}
-    for name, architectures in PROGRAMS.items():
-        images[f"{name}.ptx"] = nvrtc.compile(name, PTX_ARCHITECTURE)
-        for architecture in architectures:
-            ptx = nvrtc.compile(name, architecture)
-            cubin, said = assemble(toolchain, name, ptx, architecture)
-            images[f"{name}.sm_{architecture}.cubin"] = cubin
-            words[architecture] += said
+    with multiprocessing.get_context("spawn").Pool(maxtasksperchild=1) as pool:
+        tasks = [(toolchain, name) for name in PROGRAMS]
+        for built, said in pool.starmap(compile_program, tasks, chunksize=1):
+            images.update(built)
+            for architecture, text in said.items():
+                words[architecture] += text
     return images, words
 
 
