@@ -5,6 +5,7 @@ use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::physical_expr::PhysicalExprRef;
 
 use super::{DeviceChoice, GpuOptions};
+use crate::simd::Simd;
 use crate::spec::Predicate;
 use crate::util::cancel::CancelFlag;
 
@@ -36,6 +37,9 @@ pub struct NeighbourRequest<'a> {
     pub device: DeviceChoice,
     /// The use of a GPU.
     pub gpu: GpuOptions,
+    /// The threads of the CPU, and the form of its kernels.
+    pub threads: usize,
+    pub simd: Simd,
     /// Grows by what the search keeps on the host.
     pub reservation: &'a MemoryReservation,
     /// Ends the search early.
@@ -53,7 +57,7 @@ pub struct Neighbours {
     /// The numbers of right rows, and the values of the function.
     pub partners: Vec<u32>,
     pub values: Vec<f64>,
-    /// The device that found them.
+    /// The device that found them, or the CPU.
     pub device: String,
     /// The memory of all of these.
     pub memory: Vec<MemoryReservation>,

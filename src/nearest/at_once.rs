@@ -118,6 +118,7 @@ impl Run {
         let batches =
             batches.map(|table| table.batches().map(|(_, b)| b.clone()).collect::<Vec<_>>());
         let (rows, memory) = (rows.to_vec(), self.memory.new_empty());
+        let threads = self.threads();
         // A blocking thread is not aborted: it ends at its next look at the flag, once the statement is dropped.
         let cancel = CancelFlag::default();
         let _cancelled = cancel.on_drop();
@@ -135,6 +136,8 @@ impl Run {
                 itself,
                 device: options.device,
                 gpu: options.gpu(),
+                threads,
+                simd: options.simd.form(),
                 reservation: &memory,
                 cancel: &cancel,
             })

@@ -234,6 +234,11 @@ impl Frame {
         Ok(Self { threshold, centre, scale: scale_for(radius) })
     }
 
+    /// The scale of points: a distance is multiplied by it.
+    pub(super) fn scale(&self) -> f64 {
+        self.scale
+    }
+
     /// ‖x̂‖² and r(x), or the bounds of a vector that has none.
     fn sorted_out(&self, rounded: Rounded) -> std::result::Result<(f64, f64), Bounds> {
         match rounded {

@@ -125,6 +125,11 @@ impl ByteFrame {
         if scale.is_finite() { scale.clamp(1.0 / MOST_SCALE, MOST_SCALE) } else { 1.0 }
     }
 
+    /// The scale of distances.
+    pub(super) fn scale(&self) -> f64 {
+        self.scale
+    }
+
     /// The number that a vector is divided by before it is moved; `None` where it matches nothing.
     pub(super) fn divisor(metric: Metric, vector: &[f64]) -> Option<f64> {
         match metric {

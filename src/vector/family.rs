@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Schema};
-use datafusion::common::{DataFusionError, Result, plan_err};
+use datafusion::common::{Result, plan_err};
 use datafusion::logical_expr::ScalarUDF;
 use datafusion::physical_expr::PhysicalExprRef;
 use datafusion::physical_expr::expressions::CastExpr;
@@ -120,13 +120,9 @@ impl Family for VectorFamily {
         });
         // Rounds say what is wrong, if it is for them too.
         let found = nearest::neighbours(metric, request, sources);
-        Ok(found.unwrap_or_else(|error| NeighbourSearch::Declined(Some(first_line(&error)))))
+        Ok(found
+            .unwrap_or_else(|error| NeighbourSearch::Declined(Some(nearest::first_line(&error)))))
     }
-}
-
-/// An error without the consumers of memory that may follow it.
-fn first_line(error: &DataFusionError) -> String {
-    error.to_string().lines().next().unwrap_or_default().to_string()
 }
 
 /// The expression that a cast is applied to.

@@ -153,14 +153,23 @@ impl Matcher for VectorMatcher {
         let start = values.len();
         // Of NaN, the function says which.
         let mut asked: Vec<(usize, VectorPair<'_>)> = vec![];
-        for (place, pair) in pairs.iter().enumerate() {
-            let [x, y] = vectors(pair);
-            match metric.number(x, y) {
+        let (fours, rest) = pairs.as_chunks::<4>();
+        let of_fours = fours.iter().flat_map(|four| {
+            let pairs = four.each_ref().map(vectors);
+            let is_even = pairs.iter().flatten().all(|vector| vector.len() == pairs[0][0].len());
+            match is_even {
+                true => metric.numbers(pairs),
+                false => pairs.map(|[x, y]| metric.number(x, y)),
+            }
+        });
+        let of_rest = rest.iter().map(vectors).map(|[x, y]| metric.number(x, y));
+        for (place, value) in of_fours.chain(of_rest).enumerate() {
+            match value {
                 Some(value) => values.push(value),
                 None => return internal_err!("a matching pair has no {metric:?} value"),
             }
             if values.last().is_some_and(|value| value.is_nan()) {
-                asked.push((start + place, [x, y]));
+                asked.push((start + place, vectors(&pairs[place])));
             }
         }
         let of_asked: Vec<VectorPair<'_>> = asked.iter().map(|(_, pair)| *pair).collect();

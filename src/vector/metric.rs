@@ -132,29 +132,61 @@ impl Metric {
     /// The value, NaN of any sign.
     #[inline]
     pub(super) fn number(self, x: &[f64], y: &[f64]) -> Option<f64> {
-        let pairs = x.iter().zip(y);
+        let [number] = self.numbers([[x, y]]);
+        number
+    }
+
+    /// The values for some pairs of vectors of one length. Each is a chain of additions that wait for each other;
+    /// those of several pairs do not.
+    #[inline]
+    pub(super) fn numbers<const N: usize>(self, pairs: [[&[f64]; 2]; N]) -> [Option<f64>; N] {
         match self {
             Self::Euclidean => {
-                let squares = pairs.map(|(x, y)| (x - y) * (x - y));
-                Some(squares.sum::<f64>().sqrt())
+                // The sum of an iterator begins with it.
+                let sums = sums(pairs, [-0.0], |x, y| [(x - y) * (x - y)]);
+                sums.map(|[sum]| Some(f64::sqrt(sum)))
             }
-            Self::InnerProduct => {
-                let mut product = 0.0;
-                pairs.for_each(|(x, y)| product += x * y);
-                Some(product)
-            }
+            Self::InnerProduct => sums(pairs, [0.0], |x, y| [x * y]).map(|[product]| Some(product)),
             Self::Cosine => {
-                let (mut product, mut xx, mut yy) = (0.0, 0.0, 0.0);
-                for (x, y) in pairs {
-                    product += x * y;
-                    xx += x * x;
-                    yy += y * y;
-                }
-                let is_zero = xx == 0.0 || yy == 0.0;
-                (!is_zero).then(|| 1.0 - product / (f64::sqrt(xx) * f64::sqrt(yy)))
+                let sums = sums(pairs, [0.0; 3], |x, y| [x * y, x * x, y * y]);
+                sums.map(|[product, xx, yy]| {
+                    let is_zero = xx == 0.0 || yy == 0.0;
+                    (!is_zero).then(|| 1.0 - product / (f64::sqrt(xx) * f64::sqrt(yy)))
+                })
             }
         }
     }
+}
+
+/// Sums over the coordinates of pairs of vectors of one length, from left to right, of what `terms` gives.
+#[inline(always)]
+fn sums<const N: usize, const S: usize>(
+    pairs: [[&[f64]; 2]; N],
+    first: [f64; S],
+    terms: impl Fn(f64, f64) -> [f64; S],
+) -> [[f64; S]; N] {
+    /// Coordinates whose terms are computed before they are added.
+    const RUN: usize = 8;
+    let len = pairs.iter().flatten().map(|vector| vector.len()).min().unwrap_or(0);
+    let mut sums = [first; N];
+    let runs = pairs.map(|pair| pair.map(|vector| vector[..len].as_chunks::<RUN>()));
+    for run in 0..len / RUN {
+        let terms = runs.map(|[(xs, _), (ys, _)]| {
+            let (xs, ys) = (&xs[run], &ys[run]);
+            std::array::from_fn::<_, RUN, _>(|place| terms(xs[place], ys[place]))
+        });
+        for place in 0..RUN {
+            for (sums, terms) in sums.iter_mut().zip(&terms) {
+                sums.iter_mut().zip(terms[place]).for_each(|(sum, term)| *sum += term);
+            }
+        }
+    }
+    for (sums, [(_, xs), (_, ys)]) in sums.iter_mut().zip(runs) {
+        for (x, y) in xs.iter().zip(ys) {
+            sums.iter_mut().zip(terms(*x, *y)).for_each(|(sum, term)| *sum += term);
+        }
+    }
+    sums
 }
 
 /// A metric and the bound that a pair has to satisfy.

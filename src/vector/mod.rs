@@ -14,7 +14,7 @@
 //! cost.rs         the time for pairs                choice.rs      the filter that a join takes
 //! nested_loop/    every vector with every other, on the CPU
 //! device/         the same on GPUs
-//! nearest.rs      nearest vectors at once, on GPUs
+//! nearest/        nearest vectors at once           neighbours.rs  what it finds
 //! index/          boxes around neighbours, by cells or by quantiles
 //! join.rs         a join and its figures            strategies.rs  the ways to run it, compared by these
 //! family.rs, matcher.rs               what the operator sees
@@ -45,6 +45,7 @@ pub(crate) mod metric;
 mod middle;
 mod nan;
 mod nearest;
+mod neighbours;
 mod nested_loop;
 mod numbers;
 mod order;

@@ -36,6 +36,7 @@ use crate::gpu::{Device, DeviceError};
 use crate::vector::device::probe::kernel_of;
 use crate::vector::device::shape::{NEAREST, VECTORS, VectorKernel, VectorShape};
 use crate::vector::metric::Metric;
+use crate::vector::neighbours::{Band, Bands};
 
 /// The vectors of a search.
 pub(in crate::vector) struct Vectors<'a> {
@@ -49,26 +50,6 @@ pub(in crate::vector) struct Vectors<'a> {
     pub right: Option<&'a dyn SideNumbers>,
     /// By dimension, the number near which most vectors lie; none for cosines.
     pub centre: Vec<f64>,
-}
-
-/// The neighbours that a device has found, by band of left vectors.
-#[derive(Debug)]
-pub(in crate::vector) struct Bands {
-    /// The device and the time of its kernels, for EXPLAIN ANALYZE.
-    pub device: String,
-    pub bands: Vec<Band>,
-}
-
-/// The neighbours of some left vectors, by their places from `rows.start` on.
-#[derive(Debug)]
-pub(in crate::vector) struct Band {
-    pub rows: Range<u32>,
-    pub starts: Vec<u32>,
-    pub counts: Vec<u32>,
-    pub columns: Vec<u32>,
-    pub values: Vec<f64>,
-    pub memory: MemoryReservation,
-    nanos: u64,
 }
 
 /// The reason why a device has found nothing.

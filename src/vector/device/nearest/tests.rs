@@ -7,10 +7,11 @@ use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool, UnboundedMe
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
-use super::{Band, SideNumbers, Vectors, find};
+use super::{SideNumbers, Vectors, find};
 use crate::emulator::gpu;
 use crate::engine::{DeviceChoice, GpuOptions, Neighbours};
 use crate::vector::metric::Metric;
+use crate::vector::neighbours::Band;
 
 /// Row-major numbers.
 struct Given {

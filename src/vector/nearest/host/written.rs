@@ -1,0 +1,143 @@
+//! The vectors of a side as they are compared.
+
+use datafusion::common::Result;
+
+use super::super::side::SideColumn;
+use super::forms::{ByteSums, Forms, To, flipped};
+use crate::util::cancel::CancelFlag;
+use crate::util::parallel::for_each;
+use crate::vector::tile::{PANEL, ROW_UNIT, place_in_rows};
+
+/// Rows that meet panels together.
+pub(super) const BLOCK: usize = 8 * ROW_UNIT;
+
+/// Vectors in an order, in blocks of [`BLOCK`].
+#[derive(Debug)]
+pub(super) struct Written {
+    /// By place, the number of the vector.
+    pub numbers: Vec<u32>,
+    /// Block by block, as rows; and panel by panel. Empty where they are not such.
+    pub rows: Vec<i32>,
+    pub panels: Vec<i32>,
+    /// By place.
+    pub sums: Vec<ByteSums>,
+    pub points: Vec<f32>,
+    pub offs: Vec<f32>,
+}
+
+/// The roles of vectors.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Roles {
+    pub rows: bool,
+    pub panels: bool,
+}
+
+/// The parts of [`Written`] that a task writes.
+struct Part<'a> {
+    numbers: &'a [u32],
+    rows: &'a mut [i32],
+    panels: &'a mut [i32],
+    sums: &'a mut [ByteSums],
+    points: &'a mut [f32],
+    offs: &'a mut [f32],
+}
+
+impl Written {
+    /// A bound on the bytes of `count` vectors.
+    pub(super) fn bytes(count: usize, forms: &Forms, roles: Roles) -> usize {
+        let forms_of_bytes = usize::from(roles.rows) + usize::from(roles.panels);
+        let of_vector = forms_of_bytes * forms.places() * size_of::<i32>()
+            + forms.stride() * size_of::<f32>()
+            + size_of::<ByteSums>()
+            + size_of::<f32>()
+            + size_of::<u32>();
+        count.next_multiple_of(BLOCK) * of_vector
+    }
+
+    /// Writes the vectors of these numbers; `None` where one has no such form.
+    ///
+    /// # Errors
+    ///
+    /// When the work is cancelled.
+    pub(super) fn of(
+        side: &SideColumn,
+        forms: &Forms,
+        numbers: Vec<u32>,
+        roles: Roles,
+        (threads, cancel): (usize, &CancelFlag),
+    ) -> Result<Option<Self>> {
+        let room = numbers.len().next_multiple_of(BLOCK);
+        let (places, stride) = (forms.places(), forms.stride());
+        let mut written = Self {
+            rows: vec![0; if roles.rows { room * places } else { 0 }],
+            panels: vec![0; if roles.panels { room * places } else { 0 }],
+            sums: vec![ByteSums::default(); room],
+            points: vec![0.0; room * stride],
+            offs: vec![0.0; room],
+            numbers,
+        };
+        // A block is a multiple of panels, too.
+        let block = BLOCK * places;
+        let mut rows = written.rows.chunks_mut(block.max(1));
+        let mut panels = written.panels.chunks_mut(block.max(1));
+        let of_points = written.points.chunks_mut(BLOCK * stride);
+        let of_all = written.sums.chunks_mut(BLOCK).zip(written.offs.chunks_mut(BLOCK));
+        let parts = written.numbers.chunks(BLOCK).zip(of_points.zip(of_all));
+        let parts = parts.map(|(numbers, (points, (sums, offs)))| Part {
+            numbers,
+            rows: rows.next().unwrap_or_default(),
+            panels: panels.next().unwrap_or_default(),
+            sums,
+            points,
+            offs,
+        });
+        let all = std::sync::atomic::AtomicBool::new(true);
+        for_each(threads, parts.collect(), |part| {
+            cancel.check()?;
+            if !write(side, forms, part) {
+                all.store(false, std::sync::atomic::Ordering::Relaxed);
+            }
+            Ok(())
+        })?;
+        Ok(all.into_inner().then_some(written))
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.numbers.len()
+    }
+
+    /// The point at a place.
+    #[inline]
+    pub(super) fn point(&self, place: usize, stride: usize) -> &[f32] {
+        &self.points[place * stride..(place + 1) * stride]
+    }
+}
+
+/// Writes a block.
+fn write(side: &SideColumn, forms: &Forms, part: Part<'_>) -> bool {
+    let (places, stride) = (forms.places(), forms.stride());
+    let (mut vector, mut bytes, mut all) = (vec![], vec![0; places], true);
+    for (row, number) in part.numbers.iter().enumerate() {
+        side.copy(*number, &mut vector);
+        bytes.fill(0);
+        all &= forms.write(
+            &vector,
+            To {
+                bytes: &mut bytes,
+                sums: &mut part.sums[row],
+                point: &mut part.points[row * stride..(row + 1) * stride],
+                off: &mut part.offs[row],
+            },
+        );
+        if !part.rows.is_empty() {
+            let to = part.rows[place_in_rows(row, places)..].iter_mut().step_by(ROW_UNIT);
+            to.zip(&bytes).for_each(|(to, from)| *to = *from);
+        }
+        if !part.panels.is_empty() {
+            let panel = &mut part.panels[row / PANEL * PANEL * places..][..PANEL * places];
+            let to = panel.iter_mut().skip(row % PANEL).step_by(PANEL);
+            to.zip(&bytes).for_each(|(to, from)| *to = flipped(*from));
+        }
+    }
+    all
+}
