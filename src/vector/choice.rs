@@ -11,7 +11,7 @@ use super::cost::{all_pairs, byte_cost, decision_cost, pair_cost};
 use super::filter::{Bounds, Filter, RowBounds, steady};
 use super::metric::{Metric, Threshold};
 use super::middle::{Middle, is_usual, spread, square_from};
-use super::tile::{Element, PANEL, Panels, ROW_UNIT, Rows, place_in_rows, products};
+use super::tile::{Element, PANEL, Panels, Rows, products};
 use crate::engine::{ItemId, MatchSpec, Pairing, PrepareContext};
 use crate::simd::Simd;
 
@@ -91,7 +91,7 @@ impl<'a> Sample<'a> {
         /// The places of what becomes panels, and its vectors, at most; and those that meet them.
         const PLACES: usize = 1 << 16;
         const BUILD: usize = 1 << 10;
-        const PROBE: usize = 8 * ROW_UNIT;
+        const PROBE: usize = 96;
         let work = |run: &Run| pair_cost(run.lens[1]) * (run.items.len() as f64).powi(2);
         let by_work = |a: &&Run, b: &&Run| work(a).total_cmp(&work(b));
         let run = vectors.runs().iter().max_by(by_work)?;
@@ -114,9 +114,11 @@ impl<'a> Sample<'a> {
     /// A bound on the bytes that [`Self::best`] takes.
     fn bytes(&self) -> usize {
         let d = self.dimensions as usize;
-        let vectors = self.build.len() + self.probe.len() + PANEL + ROW_UNIT;
-        let of_vector = ByteFrame::places(d) * size_of::<i32>() + size_of::<Bounds<i32>>();
-        vectors * of_vector + 4 * d * size_of::<f64>()
+        let (layout, places) = (i32::layout(self.simd), ByteFrame::places(d));
+        let (build, probe) = (self.build.len() + PANEL, self.probe.len());
+        let numbers = build * places + layout.len(probe, places);
+        let bounds = (build + layout.padded(probe)) * size_of::<Bounds<i32>>();
+        numbers * size_of::<i32>() + bounds + 4 * d * size_of::<f64>()
     }
 
     /// The frame that leaves the fewest pairs undecided, and their share. `None` where no vector is
@@ -252,11 +254,11 @@ impl<'a> Sample<'a> {
                     frame.build(self.vectors, item, scale, to);
             }
         }
-        let rows = self.probe.len().next_multiple_of(ROW_UNIT);
-        let mut of_rows = vec![0; rows * places];
-        let mut bounds = vec![RowBounds::Fixed(never); rows];
+        let (layout, probes) = (i32::layout(self.simd), self.probe.len());
+        let mut of_rows = vec![0; layout.len(probes, places)];
+        let mut bounds = vec![RowBounds::Fixed(never); layout.padded(probes)];
         for (row, &item) in self.probe.iter().enumerate() {
-            let to = of_rows[place_in_rows(row, places)..].iter_mut().step_by(ROW_UNIT);
+            let to = layout.row(&mut of_rows, row, places);
             bounds[row] = frame.probe(self.vectors, item, to);
         }
         let mut undecided = 0_u64;

@@ -9,17 +9,17 @@ use crate::engine::ItemId;
 use crate::vector::boxes::Extent;
 use crate::vector::collection::Vectors;
 use crate::vector::filter::{Bound, Bounds, Filter, RowBounds};
-use crate::vector::tile::{Element, PANEL, ROW_UNIT, place_in_rows};
+use crate::vector::tile::{Element, PANEL, RowLayout};
 
 /// Probe vectors that meet a panel while it lies in the cache, at most.
-pub(in crate::vector) const BLOCK: usize = 8 * ROW_UNIT;
+pub(in crate::vector) const BLOCK: usize = 8 * RowLayout::LANES.unit;
 
 /// Panels that a block meets before its survivors are decided.
 pub(super) const PANELS: usize = 2;
 
 /// A bound on the bytes of the vectors of a block where memory is short, by their dimensions.
 pub(in crate::vector) fn least_block_bytes(dimensions: usize) -> usize {
-    ROW_UNIT * dimensions.next_multiple_of(64) * size_of::<f32>()
+    RowLayout::LANES.unit * dimensions.next_multiple_of(64) * size_of::<f32>()
 }
 
 /// Probe vectors of one key and one length.
@@ -29,8 +29,9 @@ pub(super) struct Block<F: Filter> {
     /// The build items of the key that they are compared with.
     pub partners: Range<ItemId>,
     pub dimensions: usize,
+    pub layout: RowLayout,
     pub numbers: Vec<F::Element>,
-    /// By row, to a multiple of [`ROW_UNIT`]: for panels of any scale, and for those of `scale`.
+    /// By row, to the end of a group: for panels of any scale, and for those of `scale`.
     pub bounds: Vec<RowBounds<Bound<F>>>,
     pub reject: Vec<Bound<F>>,
     pub accept: Vec<Bound<F>>,
@@ -51,11 +52,12 @@ pub(super) struct Block<F: Filter> {
 }
 
 impl<F: Filter> Block<F> {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(layout: RowLayout) -> Self {
         Self {
             items: 0..0,
             partners: 0..0,
             dimensions: 0,
+            layout,
             numbers: vec![],
             bounds: vec![],
             reject: vec![],
@@ -72,7 +74,7 @@ impl<F: Filter> Block<F> {
 
     /// Forgets the vectors before: no row of the new ones matches anything yet.
     pub(super) fn clear(&mut self) {
-        let rows = self.items.len().next_multiple_of(ROW_UNIT);
+        let rows = self.layout.padded(self.items.len());
         self.reject.clear();
         self.reject.resize(rows, F::Element::NEVER);
         self.accept.clear();
@@ -88,9 +90,9 @@ impl<F: Filter> Block<F> {
     pub(super) fn convert(&mut self, items: &Vectors, filter: &F, has_norms: bool) {
         let places = F::places(self.dimensions);
         self.numbers.clear();
-        self.numbers.resize(self.bounds.len() * places, F::Element::ZERO);
+        self.numbers.resize(self.layout.len(self.items.len(), places), F::Element::ZERO);
         for (row, item) in self.items.clone().enumerate() {
-            let to = self.numbers[place_in_rows(row, places)..].iter_mut().step_by(ROW_UNIT);
+            let to = self.layout.row(&mut self.numbers, row, places);
             self.bounds[row] = filter.probe(items, item, to);
         }
         if has_norms {

@@ -21,7 +21,7 @@ use crate::vector::collection::{Vectors, check_lens};
 use crate::vector::filter::{Bounds, Filter, RowBounds};
 use crate::vector::metric::{Decision, Joining, Metric};
 use crate::vector::nan::{ASKING_BYTES, VectorPair};
-use crate::vector::tile::{Element, PANEL, ROW_UNIT, Rows, for_each_lane, products_of_panels};
+use crate::vector::tile::{Element, PANEL, Rows, for_each_lane, products_of_panels};
 
 /// Panels whose boxes are held against a block's at once.
 const LISTED: usize = 1 << 12;
@@ -92,9 +92,10 @@ impl<F: Filter> NestedLoopWorker<F> {
         reservation: MemoryReservation,
     ) -> Result<Self> {
         let widest = side.vectors.runs().iter().map(|run| run.lens[1]).max().unwrap_or(0);
-        let numbers = ROW_UNIT * F::places(widest as usize);
+        let layout = F::Element::layout(join.spec.simd);
+        let numbers = layout.len(1, F::places(widest as usize));
         reservation.try_grow(CURSOR_BYTES + numbers * size_of::<F::Element>())?;
-        let mut block = Block::new();
+        let mut block = Block::new(layout);
         block.numbers.reserve_exact(numbers);
         Ok(Self {
             side,
@@ -116,12 +117,13 @@ impl<F: Filter> NestedLoopWorker<F> {
     /// memory allows, and a few in any case.
     fn make_room(&mut self, count: usize, dimensions: u32) -> Result<usize> {
         let (numbers, places) = (&mut self.block.numbers, F::places(dimensions as usize));
-        let needed = |count: usize| count.next_multiple_of(ROW_UNIT) * places;
+        let layout = self.block.layout;
+        let needed = |count: usize| layout.len(count, places);
         let more = needed(count).saturating_sub(numbers.capacity());
         let count = match self.reservation.try_grow(more * size_of::<F::Element>()) {
             Ok(()) => count,
-            Err(_) if needed(ROW_UNIT) <= numbers.capacity() => {
-                return Ok(count.min(numbers.capacity() / needed(ROW_UNIT).max(1) * ROW_UNIT));
+            Err(_) if needed(1) <= numbers.capacity() => {
+                return Ok(count.min(numbers.capacity() / needed(1).max(1) * layout.unit));
             }
             Err(error) => return Err(error),
         };

@@ -19,7 +19,10 @@ use crate::vector::collection::Vectors;
 use crate::vector::cost::{decision_cost, pair_cost};
 use crate::vector::filter::{Bounds, Filter, RowBounds};
 use crate::vector::metric::Metric;
-use crate::vector::tile::{Element, PANEL, Panels, ROW_UNIT, Rows, place_in_rows, products};
+use crate::vector::tile::{Element, PANEL, Panels, RowLayout, Rows, products};
+
+/// The layout of rows of `f32`, in every form.
+const ROWS: RowLayout = RowLayout::LANES;
 
 /// Vectors in `f32` with their bounds.
 #[derive(Debug, Default)]
@@ -98,7 +101,7 @@ impl Second {
         reservation: &MemoryReservation,
     ) {
         let d = items.dimensions(range.start) as usize;
-        let count = range.len().next_multiple_of(ROW_UNIT);
+        let count = ROWS.padded(range.len());
         // Some vectors of doubles are what a frame takes to be made.
         let bytes = Written::bytes(count + PANEL, d) + 8 * d * size_of::<f64>();
         let grown: Result<()> = match bytes.checked_sub(self.reserved) {
@@ -123,7 +126,7 @@ impl Second {
         self.rows.bounds.clear();
         self.rows.bounds.reserve_exact(count);
         for (row, item) in range.enumerate() {
-            let to = self.rows.numbers[place_in_rows(row, d)..].iter_mut().step_by(ROW_UNIT);
+            let to = ROWS.row(&mut self.rows.numbers, row, d);
             let bounds = match retired.get(row) {
                 Some(true) => RowBounds::Fixed(Bounds::NEVER),
                 _ => frame.probe(items, item, to),

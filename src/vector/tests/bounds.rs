@@ -19,9 +19,7 @@ use crate::vector::collection::{Content, ReadRow, ReadRows, Vectors};
 use crate::vector::filter::{Bounds, Filter, RowBounds};
 use crate::vector::metric::{Metric, Threshold};
 use crate::vector::nested_loop::verify;
-use crate::vector::tile::{
-    Element, PANEL, Panels, ROW_UNIT, Rows, for_each_lane, place_in_rows, products_of_panels,
-};
+use crate::vector::tile::{Element, PANEL, Panels, Rows, for_each_lane, products_of_panels};
 
 /// The vectors as the items of a collection, and the item of each.
 fn collection(vectors: &[Vec<f64>]) -> Vectors {
@@ -119,16 +117,15 @@ fn proven<F: Filter>(filter: &F, case: &Case) -> [u64; 3] {
             (reject[i], accept[i]) = (bounds.reject, bounds.accept);
         }
     }
-    let rows = (probe.len() as usize).next_multiple_of(ROW_UNIT);
-    let mut own = vec![F::Element::ZERO; rows * places];
     let fixed = RowBounds::Fixed(Bounds { reject: never, accept: unsure });
-    let mut row_bounds = vec![fixed; rows];
-    for item in 0..probe.len() {
-        let i = item as usize;
-        let to = own[place_in_rows(i, places)..].iter_mut().step_by(ROW_UNIT);
-        row_bounds[i] = filter.probe(probe, item, to);
-    }
     for &simd in Simd::available() {
+        let (layout, len) = (F::Element::layout(simd), probe.len() as usize);
+        let rows = layout.padded(len);
+        let mut own = vec![F::Element::ZERO; layout.len(len, places)];
+        let mut row_bounds = vec![fixed; rows];
+        for (row, bounds) in row_bounds.iter_mut().enumerate().take(len) {
+            *bounds = filter.probe(probe, row as u32, layout.row(&mut own, row, places));
+        }
         let mut found = vec![None; rows * items];
         for (panel, scale) in scales.iter().enumerate() {
             let at: Vec<_> = row_bounds.iter().map(|row| F::bounds_at(*row, *scale)).collect();

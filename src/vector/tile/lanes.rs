@@ -1,174 +1,22 @@
-//! Inner products of rows of vectors with panels, compared as they are computed.
+//! Products in vector registers.
 //!
-//! A panel holds sixteen neighbouring vectors, place by place: a register takes one place of all of
-//! them, which is one coordinate as an `f32`, or four as bytes. The kernel keeps the products of a few
-//! rows with one or two panels in registers, as matrix multiplication does (Goto and van de Geijn,
-//! "Anatomy of high-performance matrix multiplication", 2008), and its end is the comparison with both
-//! bounds.
+//! The kernel keeps the products of a few rows with one or two panels in registers, as matrix
+//! multiplication does (Goto and van de Geijn, "Anatomy of high-performance matrix multiplication", 2008),
+//! and its end is the comparison with both bounds.
 
-use std::fmt::Debug;
+use super::element::{Element, PANEL, Panels, Rows};
+use super::layout::RowLayout;
+use crate::simd::{Bytes, Floats, Simd, kernels};
 
-use crate::simd::{Bytes, Floats, Form, Simd, kernels};
-
-/// The vectors of a panel.
-pub(super) const PANEL: usize = 16;
-
-/// The type of a place of a vector, and of the bounds of products: a pair survives unless its
-/// product is rejected by the sum of its two bounds.
-pub(super) trait Element: Debug + Copy + Send + Sync + 'static {
-    type Bound: Debug + Copy + Default + Send + Sync + 'static;
-
-    const ZERO: Self;
-    /// Rejects all pairs of a row, but those with vectors of [`Self::ALWAYS`].
-    const NEVER: Self::Bound;
-    /// Rejects none.
-    const ALWAYS: Self::Bound;
-    /// Accepts none.
-    const UNSURE: Self::Bound;
-    /// The bound of a vector of [`Self::ALWAYS`]: accepts all but those with vectors of [`Self::UNSURE`].
-    const SURE: Self::Bound;
-
-    /// Whether the survivor's product proves that the pair matches, by what accepts it.
-    fn is_accepted(product: Self::Bound, accept: [Self::Bound; 2]) -> bool;
-
-    /// A mask of the survivors of a row with a panel that [are accepted](Self::is_accepted), and of others.
-    fn accepted(
-        simd: Simd,
-        products: &[Self::Bound; PANEL],
-        of_row: Self::Bound,
-        of_panel: &[Self::Bound; PANEL],
-    ) -> u16;
-
-    /// The products of some rows with some panels, and masks of those that are not rejected; whether
-    /// there are any. Without one, the products are left as they were.
-    fn tile<const ROWS: usize, const PANELS: usize>(
-        simd: Simd,
-        rows: Rows<'_, Self>,
-        panels: Panels<'_, Self>,
-        products: &mut [[[Self::Bound; PANEL]; PANELS]; ROWS],
-        masks: &mut [[u16; PANELS]; ROWS],
-    ) -> bool;
-}
-
-/// Rows of vectors, packed in groups of [`ROW_UNIT`], with what rejects their pairs.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Rows<'a, E: Element> {
-    /// The places of a vector.
-    pub places: usize,
-    /// For each group the places of its rows; see [`place_in_rows`].
-    pub numbers: &'a [E],
-    /// By row.
-    pub reject: &'a [E::Bound],
-}
-
-/// Panels at equal distances.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Panels<'a, E: Element> {
-    /// For each panel the places of its sixteen vectors, `stride` elements behind those of the last.
-    pub numbers: &'a [E],
-    pub stride: usize,
-    /// How many panels one lies behind the last.
-    pub step: usize,
-    /// By vector.
-    pub reject: &'a [E::Bound],
-}
-
-/// Gives each pair that a product does not reject to `survivor`, by row, vector and product.
-pub(super) fn products<E: Element>(
-    simd: Simd,
-    rows: Rows<'_, E>,
-    panels: Panels<'_, E>,
-    count: usize,
-    mut survivor: impl FnMut(usize, usize, E::Bound),
-) {
-    products_of_panels(simd, rows, panels, count, |row, first, mask, products| {
-        for_each_lane(mask, |lane| survivor(row, first + lane, products[lane]));
-    });
-}
-
-/// The lanes of a mask, ascending.
-#[inline(always)]
-pub(super) fn for_each_lane(mut mask: u16, mut give: impl FnMut(usize)) {
-    while mask != 0 {
-        give(mask.trailing_zeros() as usize);
-        mask &= mask - 1;
-    }
-}
-
-/// Gives the products of a row with the vectors of a panel to `survivors`, where one is not rejected: the row, the
-/// first vector, a mask of those that are not rejected, and all. There are `count` panels, and rows in a
-/// multiple of [`ROW_UNIT`].
-pub(super) fn products_of_panels<E: Element>(
-    simd: Simd,
-    rows: Rows<'_, E>,
-    panels: Panels<'_, E>,
-    count: usize,
-    mut survivors: impl FnMut(usize, usize, u16, &[E::Bound; PANEL]),
-) {
-    let wide = matches!(simd.form(), Form::Avx512);
-    let mut panel = 0;
-    while panel < count {
-        let two = wide && panel + 1 < count;
-        let part = Panels {
-            numbers: &panels.numbers[panel * panels.stride..],
-            reject: &panels.reject[panel * panels.step * PANEL..],
-            ..panels
-        };
-        let first = panel * panels.step * PANEL;
-        match (wide, two) {
-            (true, true) => of_panels::<E, 12, 2>(simd, rows, part, first, &mut survivors),
-            (true, false) => of_panels::<E, 12, 1>(simd, rows, part, first, &mut survivors),
-            (false, _) => of_panels::<E, 6, 1>(simd, rows, part, first, &mut survivors),
-        }
-        panel += if two { 2 } else { 1 };
-    }
-}
-
-/// Rows come in multiples of this number: what a register tile broadcasts lies in one line of the
-/// cache, whatever the length of the vectors.
-pub(super) const ROW_UNIT: usize = 12;
-
-/// Where a row of so many places begins; they follow each other in steps of [`ROW_UNIT`].
-pub(super) fn place_in_rows(row: usize, places: usize) -> usize {
-    let group = ROW_UNIT * places;
-    row / ROW_UNIT * group + (row % ROW_UNIT).min(group)
-}
-
-fn of_panels<E: Element, const ROWS: usize, const PANELS: usize>(
-    simd: Simd,
-    rows: Rows<'_, E>,
-    panels: Panels<'_, E>,
-    first: usize,
-    survivors: &mut impl FnMut(usize, usize, u16, &[E::Bound; PANEL]),
-) {
-    let d = rows.places;
-    let mut products = [[[E::Bound::default(); PANEL]; PANELS]; ROWS];
-    let mut masks = [[0; PANELS]; ROWS];
-    for row in (0..rows.reject.len()).step_by(ROWS) {
-        let some = Rows {
-            numbers: &rows.numbers[place_in_rows(row, d)..],
-            reject: &rows.reject[row..row + ROWS],
-            ..rows
-        };
-        if !E::tile::<ROWS, PANELS>(simd, some, panels, &mut products, &mut masks) {
-            continue;
-        }
-        for (i, (masks, products)) in masks.iter().zip(&products).enumerate() {
-            for (p, (mask, products)) in masks.iter().zip(products).enumerate() {
-                if *mask != 0 {
-                    survivors(row + i, first + p * panels.step * PANEL, *mask, products);
-                }
-            }
-        }
-    }
-}
+/// The rows of a group.
+const UNIT: usize = RowLayout::LANES.unit;
 
 /// Fails where a tile would read beyond what there is.
 #[inline(always)]
 fn check<E: Element>(rows: Rows<'_, E>, panels: Panels<'_, E>, row_count: usize, count: usize) {
     let d = rows.places;
     assert!(rows.reject.len() >= row_count);
-    assert!(d == 0 || rows.numbers.len() >= (d - 1) * ROW_UNIT + row_count);
+    assert!(d == 0 || rows.numbers.len() >= (d - 1) * UNIT + row_count);
     assert!(panels.reject.len() >= ((count - 1) * panels.step + 1) * PANEL);
     assert!(panels.numbers.len() >= (count - 1) * panels.stride + d * PANEL);
 }
@@ -181,6 +29,10 @@ impl Element for f32 {
     const ALWAYS: Self = f32::NEG_INFINITY;
     const UNSURE: Self = f32::INFINITY;
     const SURE: Self = f32::NEG_INFINITY;
+
+    fn layout(_: Simd) -> RowLayout {
+        RowLayout::LANES
+    }
 
     fn is_accepted(product: f32, accept: [f32; 2]) -> bool {
         f64::from(product) > f64::from(accept[0]) + f64::from(accept[1])
@@ -236,7 +88,7 @@ kernels! {
                     of_panels[p] = F::load(y.add(p * panels.stride + k * PANEL));
                 }
                 for r in 0..ROWS {
-                    let number = F::splat(*x.add(k * ROW_UNIT + r));
+                    let number = F::splat(*x.add(k * UNIT + r));
                     for p in 0..PANELS {
                         sums[r][p] = F::add_product(sums[r][p], number, of_panels[p]);
                     }
@@ -278,6 +130,10 @@ impl Element for i32 {
     // Products of vectors of ALWAYS, as they are compared, lie between 0 and 2³⁰ + 2²⁸. Of others a pair
     // may stay open that has a great bound.
     const SURE: Self = 2 - (1 << 29) - (1 << 28);
+
+    fn layout(_: Simd) -> RowLayout {
+        RowLayout::LANES
+    }
 
     fn is_accepted(product: i32, accept: [i32; 2]) -> bool {
         i64::from(product) > i64::from(accept[0]) + i64::from(accept[1])
@@ -327,7 +183,7 @@ kernels! {
                     of_panels[p] = B::load(y.add(p * panels.stride + k * PANEL));
                 }
                 for r in 0..ROWS {
-                    let number = B::splat(*x.add(k * ROW_UNIT + r));
+                    let number = B::splat(*x.add(k * UNIT + r));
                     for p in 0..PANELS {
                         sums[r][p] = B::add_products(sums[r][p], of_panels[p], number);
                     }
