@@ -133,7 +133,7 @@ options! {
     /// (auto), or at most this number.
     "debug.spill_piece_rows" spill_piece_rows: RowLimit = RowLimit(None);
     /// The vector instructions of the CPU's filters: the best that the processor has (auto),
-    /// avx512, avx2 or portable.
+    /// amx, avx512, avx2 or portable.
     "debug.simd" simd: SimdChoice = SimdChoice(None);
     /// How the GPU's threads share the work: by the sizes of the sets (auto), a thread for each
     /// probe set (a), a block for each probe set and a thread for each candidate (b), a block for

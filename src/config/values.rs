@@ -246,7 +246,7 @@ impl OptionValue for StrategyName {
 
 impl OptionValue for SimdChoice {
     fn accepts() -> Cow<'static, str> {
-        "auto, or what this processor has of avx512, avx2 and portable".into()
+        "auto, or what this processor has of amx, avx512, avx2 and portable".into()
     }
 
     fn parse(text: &str) -> Option<Self> {

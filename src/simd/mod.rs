@@ -14,6 +14,7 @@ mod avx2;
 mod avx512;
 mod bits;
 mod blocks;
+mod matrix;
 mod portable;
 pub(crate) mod texts;
 
@@ -25,11 +26,20 @@ pub(crate) use avx2::Avx2;
 pub(crate) use avx512::Avx512;
 pub(crate) use bits::{BITS, Bits, Line};
 pub(crate) use blocks::Blocks;
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+pub(crate) use matrix::Amx;
+#[cfg(test)]
+pub(crate) use matrix::Emulated;
+pub(crate) use matrix::{Matrix, MatrixUnit, TILE};
 pub(crate) use portable::Portable;
 
 /// A form of the kernels. A value of this type proves that the processor can run it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Simd(Form);
+pub struct Simd {
+    form: Form,
+    /// The unit for products of bytes, besides the vectors of the form.
+    matrix: Matrix,
+}
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code, reason = "x86 forms"))]
@@ -44,10 +54,15 @@ pub(crate) enum Form {
 impl Simd {
     /// The fastest form that this processor runs.
     pub fn detect() -> Self {
-        *Self::available().first().unwrap_or(&Self(Form::Portable))
+        *Self::available().first().unwrap_or(&Self::of(Form::Portable))
     }
 
-    /// The forms that this processor runs, fastest first.
+    const fn of(form: Form) -> Self {
+        Self { form, matrix: Matrix::Absent }
+    }
+
+    /// The forms that this processor runs, fastest first. The first call asks the kernel for permission to use a
+    /// matrix unit, where there is one.
     pub fn available() -> &'static [Simd] {
         use std::sync::OnceLock;
         static AVAILABLE: OnceLock<Vec<Simd>> = OnceLock::new();
@@ -63,16 +78,20 @@ impl Simd {
                     && is_x86_feature_detected!("popcnt")
                     && is_x86_feature_detected!("bmi1")
                 {
-                    forms.push(Simd(Form::Avx512));
+                    #[cfg(target_os = "linux")]
+                    if Amx::is_available() {
+                        forms.push(Simd { form: Form::Avx512, matrix: Matrix::Amx });
+                    }
+                    forms.push(Simd::of(Form::Avx512));
                 }
                 if is_x86_feature_detected!("avx2")
                     && is_x86_feature_detected!("fma")
                     && is_x86_feature_detected!("popcnt")
                 {
-                    forms.push(Simd(Form::Avx2));
+                    forms.push(Simd::of(Form::Avx2));
                 }
             }
-            forms.push(Simd(Form::Portable));
+            forms.push(Simd::of(Form::Portable));
             forms
         })
     }
@@ -85,8 +104,8 @@ impl Simd {
     /// The form whose comparisons leave their results in vectors: those of AVX-512 go to mask
     /// registers, of which a processor fills one in a cycle.
     pub fn without_masks(self) -> Self {
-        let other = |simd: &&Simd| simd.0 != Form::Avx512;
-        match self.0 {
+        let other = |simd: &&Simd| simd.form != Form::Avx512;
+        match self.form {
             Form::Avx512 => *Self::available().iter().find(other).unwrap_or(&self),
             _ => self,
         }
@@ -94,21 +113,42 @@ impl Simd {
 
     /// Whether products of [`Bytes`] take a fraction of the time of those of [`Floats`].
     pub(crate) fn has_quick_bytes(self) -> bool {
-        self.0 == Form::Avx512
+        self.form == Form::Avx512 || self.matrix != Matrix::Absent
     }
 
     #[inline(always)]
     pub(crate) fn form(self) -> Form {
-        self.0
+        self.form
+    }
+
+    #[inline(always)]
+    pub(crate) fn matrix(self) -> Matrix {
+        self.matrix
+    }
+
+    /// The fastest form, with a matrix unit that is emulated.
+    #[cfg(test)]
+    pub(crate) fn emulated() -> Self {
+        Self { matrix: Matrix::Emulated, ..Self::detect() }
+    }
+
+    /// The forms that this processor runs, and the emulation of a matrix unit.
+    #[cfg(test)]
+    pub(crate) fn tested() -> impl Iterator<Item = Self> {
+        Self::available().iter().copied().chain([Self::emulated()])
     }
 }
 
 impl fmt::Display for Simd {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self.0 {
-            Form::Avx512 => "avx512",
-            Form::Avx2 => "avx2",
-            Form::Portable => "portable",
+        f.write_str(match (self.matrix, self.form) {
+            #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+            (Matrix::Amx, _) => "amx",
+            #[cfg(test)]
+            (Matrix::Emulated, _) => "emulated",
+            (Matrix::Absent, Form::Avx512) => "avx512",
+            (Matrix::Absent, Form::Avx2) => "avx2",
+            (Matrix::Absent, Form::Portable) => "portable",
         })
     }
 }

@@ -72,7 +72,7 @@ impl Choice {
             _ => 1.0,
         };
         let d = sample.dimensions;
-        let time = byte_cost(d) + undecided / share * decision_cost(d);
+        let time = byte_cost(spec.simd, d) + undecided / share * decision_cost(d);
         let ratio = (time / pair_cost(d)).min(1.0);
         Ok(if ratio < 1.0 || is_tested { Self::Bytes { frame, ratio } } else { Self::Floats })
     }
@@ -128,7 +128,7 @@ impl<'a> Sample<'a> {
         const STEP: f64 = std::f64::consts::SQRT_2;
         const STEPS: usize = 12;
         // So few that their time does not matter.
-        let few = 0.03 * byte_cost(self.dimensions) / decision_cost(self.dimensions);
+        let few = 0.03 * byte_cost(self.simd, self.dimensions) / decision_cost(self.dimensions);
         let mut best: Option<(ByteFrame, f64)> = None;
         // Whether the frame is no worse than the best one, and leaves more than a few.
         let mut try_one = |centre: &[f64], scale: f64, is_fixed: bool| -> Result<bool> {

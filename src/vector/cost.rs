@@ -2,6 +2,7 @@
 
 use super::collection::Vectors;
 use crate::engine::MatchSpec;
+use crate::simd::{Matrix, Simd};
 
 /// The time for a pair of vectors in `f32`, in nanoseconds of a core: measured on an EPYC (Zen 4) with
 /// 8 to 960 dimensions.
@@ -12,15 +13,32 @@ pub(super) fn pair_cost(dimensions: u32) -> f64 {
     PAIR + DIMENSION * f64::from(dimensions)
 }
 
-/// The time for a pair of vectors in bytes, likewise.
-pub(super) fn byte_cost(dimensions: u32) -> f64 {
-    const PAIR: f64 = 0.02;
-    const DIMENSION: f64 = 0.0047;
-    PAIR + DIMENSION * f64::from(dimensions)
+/// The cost of a pair of vectors in bytes, and of a dimension, likewise.
+struct ByteCost {
+    pair: f64,
+    dimension: f64,
 }
 
-/// The time of products of bytes by that of products in `f32`, at least.
-pub(super) const LEAST_RATIO: f64 = 0.24;
+impl ByteCost {
+    const IN_LANES: Self = Self { pair: 0.02, dimension: 0.0047 };
+    /// An estimate from the rates of the instructions, not a measurement.
+    const IN_TILES: Self = Self { pair: 0.10, dimension: 0.0009 };
+
+    fn of(simd: Simd) -> Self {
+        if simd.matrix() == Matrix::Absent { Self::IN_LANES } else { Self::IN_TILES }
+    }
+}
+
+/// The time for a pair of vectors in bytes, likewise.
+pub(super) fn byte_cost(simd: Simd, dimensions: u32) -> f64 {
+    let ByteCost { pair, dimension } = ByteCost::of(simd);
+    pair + dimension * f64::from(dimensions)
+}
+
+/// The time of products of bytes by that of products in `f32`, of vectors of these dimensions or fewer, at least.
+pub(super) fn least_ratio(simd: Simd, dimensions: u32) -> f64 {
+    byte_cost(simd, dimensions) / pair_cost(dimensions)
+}
 
 /// The time to decide a pair in `f64`.
 pub(super) fn decision_cost(dimensions: u32) -> f64 {

@@ -7,7 +7,7 @@ use datafusion::common::Result;
 use super::boxes::{BLOCK_ITEMS, Boxes};
 use super::choice::Choice;
 use super::collection::Vectors;
-use super::cost::{LEAST_RATIO, all_pairs};
+use super::cost::{all_pairs, least_ratio};
 use super::device::{self, VectorDevices};
 use super::index::{Sampled, least_of_index, sample};
 use super::metric::Joining;
@@ -80,7 +80,9 @@ impl VectorJoin {
 
     /// Chooses what decides pairs on the CPU, where that is compared and may win.
     pub(super) fn choose_filter(&mut self, terms: &Terms<'_>) -> Result<()> {
-        let may_win = !self.loses(0.5 * self.pairs_of(LEAST_RATIO), terms);
+        let widest = self.build.runs().iter().map(|run| run.lens[1]).max().unwrap_or(0);
+        let ratio = least_ratio(self.joining.spec.simd, widest).min(1.0);
+        let may_win = !self.loses(0.5 * self.pairs_of(ratio), terms);
         if self.filter.is_none() && terms.has(Placement::Cpu) && may_win {
             let Joining { threshold, ref spec, .. } = self.joining;
             self.filter = Some(Choice::of(&self.build, threshold, spec, terms.context)?);

@@ -9,7 +9,8 @@
 //! boxes.rs        those boxes         copies.rs      what devices keep of a collection
 //! stored.rs       rows on disk        axis.rs        their places
 //! middle.rs       where most vectors lie            nan.rs         pairs whose value is NaN
-//! tile.rs         products of rows with panels      filter.rs      how a product decides pairs
+//! tile/           products of rows with panels      filter.rs      how a product decides pairs
+//! aligned.rs      elements that begin a line of the cache
 //! bounds.rs       filters in f32 and their proofs   bytes.rs       the same of 8-bit integers
 //! cost.rs         the time for pairs                choice.rs      the filter that a join takes
 //! nested_loop/    every vector with every other, on the CPU
@@ -25,6 +26,7 @@
 //! both vectors a product proves that a pair matches, that it does not, or nothing, and then the
 //! function decides.
 
+mod aligned;
 mod axis;
 mod bounds;
 mod boxes;

@@ -6,16 +6,66 @@ use std::ops::Range;
 use super::panels::{BuildPanels, SomePanels, most_norm};
 use super::second::Second;
 use crate::engine::ItemId;
-use crate::vector::boxes::Extent;
+use crate::vector::aligned::Aligned;
+use crate::vector::boxes::{BLOCK_ITEMS, Boxes, Extent};
 use crate::vector::collection::Vectors;
 use crate::vector::filter::{Bound, Bounds, Filter, RowBounds};
 use crate::vector::tile::{Element, PANEL, RowLayout};
 
-/// Probe vectors that meet a panel while it lies in the cache, at most.
+/// Probe vectors that meet a panel while it lies in the cache, at least, where there are as many.
 pub(in crate::vector) const BLOCK: usize = 8 * RowLayout::LANES.unit;
 
-/// Panels that a block meets before its survivors are decided.
-pub(super) const PANELS: usize = 2;
+const _: () = assert!(BLOCK.is_multiple_of(RowLayout::TILES.unit));
+
+/// How much is compared at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Batch {
+    /// Probe vectors that meet a panel while it lies in the cache, at most.
+    pub rows: usize,
+    /// Panels that a block meets before its survivors are decided.
+    pub panels: usize,
+}
+
+impl Batch {
+    pub(super) const LEAST: Self = Self { rows: BLOCK, panels: 2 };
+
+    /// A matrix unit multiplies faster than memory beyond the caches of a core brings panels, and takes time
+    /// to begin.
+    const IN_TILES: Self = Self { rows: 4 * BLOCK, panels: 4 };
+
+    /// The batch of rows that lie so.
+    pub(super) fn of(layout: RowLayout) -> Self {
+        if layout == RowLayout::TILES { Self::IN_TILES } else { Self::LEAST }
+    }
+
+    /// The pairs that are compared at once, at most.
+    pub(super) const fn pairs(self) -> usize {
+        self.rows * self.panels * PANEL
+    }
+
+    /// The vectors of a block, of so many places.
+    pub(super) fn rows_of(self, places: usize) -> usize {
+        /// Elements of a block, which lies in a core's second cache with others.
+        const ELEMENTS: usize = 3 << 16;
+        let mut rows = self.rows;
+        while rows > BLOCK && rows * places > ELEMENTS {
+            rows /= 2;
+        }
+        rows
+    }
+
+    /// The end of the block that begins with an item, where blocks have boxes.
+    pub(super) fn end_of(self, first: ItemId, places: usize, boxes: &Boxes) -> ItemId {
+        /// Where more pairs of blocks are within reach, boxes around several are as good.
+        const MANY: f32 = 0.25;
+        let blocks = match boxes.share > MANY {
+            true => self.rows_of(places) as ItemId / BLOCK_ITEMS,
+            false => 1,
+        };
+        let items = blocks.max(1) * BLOCK_ITEMS;
+        first.saturating_add(items - first % items)
+    }
+}
 
 /// A bound on the bytes of the vectors of a block where memory is short, by their dimensions.
 pub(in crate::vector) fn least_block_bytes(dimensions: usize) -> usize {
@@ -30,7 +80,7 @@ pub(super) struct Block<F: Filter> {
     pub partners: Range<ItemId>,
     pub dimensions: usize,
     pub layout: RowLayout,
-    pub numbers: Vec<F::Element>,
+    pub numbers: Aligned<F::Element>,
     /// By row, to the end of a group: for panels of any scale, and for those of `scale`.
     pub bounds: Vec<RowBounds<Bound<F>>>,
     pub reject: Vec<Bound<F>>,
@@ -58,7 +108,7 @@ impl<F: Filter> Block<F> {
             partners: 0..0,
             dimensions: 0,
             layout,
-            numbers: vec![],
+            numbers: Aligned::new(),
             bounds: vec![],
             reject: vec![],
             accept: vec![],
@@ -89,8 +139,7 @@ impl<F: Filter> Block<F> {
     /// Converts the vectors, which are some of `items`, for the panels of their partners.
     pub(super) fn convert(&mut self, items: &Vectors, filter: &F, has_norms: bool) {
         let places = F::places(self.dimensions);
-        self.numbers.clear();
-        self.numbers.resize(self.layout.len(self.items.len(), places), F::Element::ZERO);
+        self.numbers.fill(F::Element::ZERO, self.layout.len(self.items.len(), places));
         for (row, item) in self.items.clone().enumerate() {
             let to = self.layout.row(&mut self.numbers, row, places);
             self.bounds[row] = filter.probe(items, item, to);
@@ -127,26 +176,26 @@ impl<F: Filter> Block<F> {
         self.panels.is_empty() && self.listed.is_empty()
     }
 
-    /// The number of the next panel, and as many panels from it on as are compared at once; `None`
+    /// The number of the next panel, and as many panels from it on as are compared at once, `most` at most; `None`
     /// where all listed ones have been.
     pub(super) fn next_panels<'a>(
         &mut self,
         side: &'a BuildPanels<F>,
+        most: usize,
     ) -> Option<(usize, SomePanels<'a, F>)> {
         if self.extent.is_none() {
             if self.panels.is_empty() {
                 return None;
             }
             let panel = self.panels.start;
-            let some = side.panels(panel, PANELS.min(self.panels.len()));
+            let some = side.panels(panel, most.min(self.panels.len()));
             self.panels.start += some.1;
             return Some((panel, some));
         }
         let panel = self.listed.pop()? as usize;
-        let some = side.pair(panel, self.listed.last().map(|&other| other as usize));
-        if some.1 > 1 {
-            self.listed.pop();
-        }
+        let others = self.listed.iter().rev().map(|&other| other as usize);
+        let some = side.spaced(panel, others, most);
+        self.listed.truncate(self.listed.len() + 1 - some.1);
         Some((panel, some))
     }
 }

@@ -8,7 +8,7 @@ use std::time::Instant;
 use datafusion::common::Result;
 use datafusion::execution::memory_pool::MemoryReservation;
 
-use super::block::{BLOCK, Block, PANELS};
+use super::block::{Batch, Block};
 use super::counts::{Counted, lanes_of};
 use super::panels::BuildPanels;
 use super::verify;
@@ -16,7 +16,6 @@ use crate::engine::{
     self, Collection, Funnel, ItemId, Match, MatchBuffer, MatchNeed, Pairing, RowPairCounts, Work,
     Worker,
 };
-use crate::vector::boxes::BLOCK_ITEMS;
 use crate::vector::collection::{Vectors, check_lens};
 use crate::vector::filter::{Bounds, Filter, RowBounds};
 use crate::vector::metric::{Decision, Joining, Metric};
@@ -32,12 +31,14 @@ const FEW_LISTED: usize = 1 << 7;
 const FEW_PAIRS: usize = 64;
 
 /// About the bytes of a cursor, besides the vectors of its block.
-pub(in crate::vector) const CURSOR_BYTES: usize = BLOCK
-    * (PANEL * PANELS * size_of::<Survivor>()
-        + 2 * size_of::<Bounds>()
-        + size_of::<RowBounds<f32>>())
-    + FEW_LISTED * size_of::<u32>()
-    + 4096;
+pub(in crate::vector) const CURSOR_BYTES: usize =
+    batch_bytes(Batch::LEAST) + FEW_LISTED * size_of::<u32>() + 4096;
+
+/// A bound on the bytes that a batch takes, besides the vectors of its block.
+const fn batch_bytes(batch: Batch) -> usize {
+    batch.pairs() * size_of::<Survivor>()
+        + batch.rows * (2 * size_of::<Bounds>() + size_of::<RowBounds<f32>>())
+}
 
 /// Dimensions compared in `f64` between two looks at the clock.
 const DIMENSIONS: usize = 1 << 16;
@@ -65,6 +66,7 @@ pub(super) struct NestedLoopWorker<F: Filter> {
     side: Arc<BuildPanels<F>>,
     join: Joining,
     unit: Option<Unit>,
+    batch: Batch,
     block: Block<F>,
     /// Panels that are listed at once, where they are more than a few.
     most_listed: usize,
@@ -96,11 +98,15 @@ impl<F: Filter> NestedLoopWorker<F> {
         let numbers = layout.len(1, F::places(widest as usize));
         reservation.try_grow(CURSOR_BYTES + numbers * size_of::<F::Element>())?;
         let mut block = Block::new(layout);
-        block.numbers.reserve_exact(numbers);
+        block.numbers.make_room(numbers);
+        let best = Batch::of(layout);
+        let more = batch_bytes(best).saturating_sub(batch_bytes(Batch::LEAST));
+        let batch = if reservation.try_grow(more).is_ok() { best } else { Batch::LEAST };
         Ok(Self {
             side,
             join,
             unit: None,
+            batch,
             block,
             most_listed: 0,
             survivors: vec![],
@@ -127,8 +133,7 @@ impl<F: Filter> NestedLoopWorker<F> {
             }
             Err(error) => return Err(error),
         };
-        numbers.clear();
-        numbers.reserve_exact(needed(count));
+        numbers.make_room(needed(count));
         Ok(count)
     }
 
@@ -148,11 +153,12 @@ impl<F: Filter> NestedLoopWorker<F> {
             (Some(_), Some(boxes)) if Arc::ptr_eq(items, &side.vectors) => Some(boxes),
             _ => None,
         };
-        let len = match extent {
-            Some(_) => BLOCK_ITEMS - first % BLOCK_ITEMS,
-            None => BLOCK as ItemId,
+        let places = F::places(dimensions as usize);
+        let end = match extent {
+            Some(boxes) => self.batch.end_of(first, places, boxes),
+            None => first.saturating_add(self.batch.rows_of(places) as ItemId),
         };
-        let end = rest.end.min(run.items.end).min(first.saturating_add(len));
+        let end = rest.end.min(run.items.end).min(end);
         let count = (first..end).take_while(is_alike).count();
         let key = run.key;
         let count = self.make_room(count, dimensions)?;
@@ -228,7 +234,10 @@ impl<F: Filter> NestedLoopWorker<F> {
         if self.block.extent.is_some() && self.block.listed.is_empty() {
             self.list();
         }
-        let Some((panel, (part, count))) = self.block.next_panels(&self.side) else { return };
+        let Some((panel, (part, count))) = self.block.next_panels(&self.side, self.batch.panels)
+        else {
+            return;
+        };
         let scale = self.side.scale(panel);
         if scale != self.block.scale {
             self.block.set_scale(scale);

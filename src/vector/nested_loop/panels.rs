@@ -7,6 +7,7 @@ use datafusion::common::Result;
 
 use crate::engine::{ItemId, PrepareContext};
 use crate::util::parallel::{for_each, steps_per_task, threads_for};
+use crate::vector::aligned::Aligned;
 use crate::vector::bounds::{Frame, MOST_DIMENSIONS, SUMS};
 use crate::vector::collection::Vectors;
 use crate::vector::filter::{Bound, Filter, steady};
@@ -24,7 +25,7 @@ pub(super) struct BuildPanels<F: Filter> {
     pub second: Option<Frame>,
     /// Where each panel begins, and the end of the last.
     starts: Vec<usize>,
-    numbers: Vec<F::Element>,
+    numbers: Aligned<F::Element>,
     reject: Vec<Bound<F>>,
     accept: Vec<Bound<F>>,
     /// By panel, where they differ.
@@ -73,9 +74,11 @@ impl<F: Filter> BuildPanels<F> {
             end += width(panel) * PANEL;
         }
         starts.push(end);
-        let bytes = end * size_of::<F::Element>() + panels * PANEL * 2 * size_of::<Bound<F>>();
+        let bytes = end * size_of::<F::Element>()
+            + Aligned::<F::Element>::MORE_BYTES
+            + panels * PANEL * 2 * size_of::<Bound<F>>();
         context.reservation.try_grow(bytes)?;
-        let mut numbers = vec![F::Element::ZERO; end];
+        let mut numbers = Aligned::filled(F::Element::ZERO, end);
         let (mut reject, mut accept) =
             (vec![F::Element::NEVER; panels * PANEL], vec![F::Element::UNSURE; panels * PANEL]);
         let are_scaled = filter.threshold().metric == Metric::InnerProduct;
@@ -103,7 +106,7 @@ impl<F: Filter> BuildPanels<F> {
             last = Some(magnitude.scale);
         }
         let mut tasks = vec![];
-        let mut rest = numbers.as_mut_slice();
+        let mut rest = &mut numbers[..];
         let bounds = reject.chunks_mut(share * PANEL).zip(accept.chunks_mut(share * PANEL));
         for (first, bounds) in (0..panels).step_by(share).zip(bounds) {
             let last = panels.min(first + share);
@@ -156,15 +159,30 @@ impl<F: Filter> BuildPanels<F> {
         (Panels { numbers, stride, step: 1, reject }, last)
     }
 
-    /// A panel and, where it has as many numbers, another one behind it; how many.
-    pub(super) fn pair(&self, panel: usize, other: Option<usize>) -> SomePanels<'_, F> {
+    /// A panel and the first of some others, where they lie behind it at equal distances and have as many numbers;
+    /// `most` at most.
+    pub(super) fn spaced(
+        &self,
+        panel: usize,
+        others: impl Iterator<Item = usize>,
+        most: usize,
+    ) -> SomePanels<'_, F> {
         let len = |panel: usize| self.starts[panel + 1] - self.starts[panel];
-        let other = other.filter(|&other| other > panel && len(other) == len(panel));
-        let Some(other) = other else { return self.panels(panel, 1) };
-        let numbers = &self.numbers[self.starts[panel]..self.starts[other + 1]];
-        let reject = &self.reject[panel * PANEL..(other + 1) * PANEL];
-        let stride = self.starts[other] - self.starts[panel];
-        (Panels { numbers, stride, step: other - panel, reject }, 2)
+        let (mut last, mut count, mut distance) = (panel, 1, None);
+        for other in others.take(most.saturating_sub(1)) {
+            if other <= last || len(other) != len(panel) {
+                break;
+            }
+            let own = [other - last, self.starts[other] - self.starts[last]];
+            if *distance.get_or_insert(own) != own {
+                break;
+            }
+            (last, count) = (other, count + 1);
+        }
+        let [step, stride] = distance.unwrap_or([1, len(panel)]);
+        let numbers = &self.numbers[self.starts[panel]..self.starts[last + 1]];
+        let reject = &self.reject[panel * PANEL..(last + 1) * PANEL];
+        (Panels { numbers, stride, step, reject }, count)
     }
 
     /// The bounds that accept the pairs of the sixteen vectors of the panel that begins with an item.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use datafusion::common::Result;
 use datafusion::execution::memory_pool::MemoryReservation;
 
-use super::block::BLOCK;
+use super::block::Batch;
 use super::cursor::NestedLoopWorker;
 use super::panels::{BuildPanels, MAGNITUDE_BYTES};
 use crate::engine::{Cursor, PrepareContext, PreparedJoin, UnitCursor};
@@ -17,7 +17,7 @@ use crate::vector::collection::Vectors;
 use crate::vector::cost::own_pairs;
 use crate::vector::filter::{Bounds, Filter};
 use crate::vector::metric::{Joining, Metric};
-use crate::vector::tile::PANEL;
+use crate::vector::tile::{Element, PANEL};
 
 /// A bound on the bytes of a prepared join.
 pub(in crate::vector) fn prepared_bytes(vectors: usize, numbers: usize) -> usize {
@@ -57,20 +57,20 @@ pub(in crate::vector) fn prepare_with(
     filter: Choice,
     context: PrepareContext<'_>,
 ) -> Result<Arc<dyn PreparedJoin>> {
-    let rows = probe_rows(&build, filter.ratio());
     let widest = build.runs().iter().map(|run| run.lens[1]).max().unwrap_or(0);
     context.reservation.try_grow(widest as usize * 4 * size_of::<f64>())?;
+    let ratio = filter.ratio();
     let floats = Frame::of(&build, join.threshold, context.cancel)?;
     Ok(match filter {
         Choice::Bytes { frame, .. } => {
             let side = BuildPanels::of(build, frame, Some(floats), context)?;
-            Arc::new(Prepared::new(side, join, rows))
+            Arc::new(Prepared::new(side, join, ratio))
         }
         Choice::Floats => {
             // Blocks have centres of their own.
             let second = (join.threshold.metric == Metric::Euclidean).then(|| floats.clone());
             let side = BuildPanels::of(build, floats, second, context)?;
-            Arc::new(Prepared::new(side, join, rows))
+            Arc::new(Prepared::new(side, join, ratio))
         }
     })
 }
@@ -79,23 +79,27 @@ pub(in crate::vector) fn prepare_with(
 struct Prepared<F: Filter> {
     side: Arc<BuildPanels<F>>,
     join: Joining,
+    batch: Batch,
     probe_rows: usize,
 }
 
 impl<F: Filter> Prepared<F> {
-    fn new(side: BuildPanels<F>, join: Joining, probe_rows: usize) -> Self {
-        Self { side: Arc::new(side), join, probe_rows }
+    /// Pairs take `ratio` of the time of products in `f32`.
+    fn new(side: BuildPanels<F>, join: Joining, ratio: f64) -> Self {
+        let batch = Batch::of(F::Element::layout(join.spec.simd));
+        let probe_rows = probe_rows(&side.vectors, ratio, batch);
+        Self { side: Arc::new(side), join, batch, probe_rows }
     }
 }
 
 /// The rows of another input that take some milliseconds, where pairs take `ratio` of the time of
 /// products in `f32`. Their keys are taken to be those of the build side.
-fn probe_rows(build: &Vectors, ratio: f64) -> usize {
+fn probe_rows(build: &Vectors, ratio: f64, batch: Batch) -> usize {
     /// Nanoseconds that the rows take about.
     const SLICE: f64 = 5e6;
     let row = ratio * own_pairs(build) / f64::from(build.len()).max(1.0);
     let rows = (SLICE / row.max(1.0)) as usize;
-    rows.next_multiple_of(BLOCK).max(BLOCK)
+    rows.next_multiple_of(batch.rows).max(batch.rows)
 }
 
 impl<F: Filter> PreparedJoin for Prepared<F> {
@@ -106,7 +110,7 @@ impl<F: Filter> PreparedJoin for Prepared<F> {
     }
 
     fn range_unit(&self) -> u32 {
-        if self.side.reach.is_some() { BLOCK_ITEMS } else { BLOCK as u32 }
+        if self.side.reach.is_some() { BLOCK_ITEMS } else { self.batch.rows as u32 }
     }
 
     fn probe_rows(&self) -> usize {

@@ -116,7 +116,7 @@ fn odd_vectors_cost_their_own_pairs_alone() {
                     2,
                 );
                 assert_eq!(of_all.0, pairs, "{odd:?} {metric:?}");
-                for &simd in Simd::available() {
+                for simd in Simd::tested() {
                     let spec = spec(simd, Pairing::Unordered);
                     let (found, funnel) = matches(&NestedLoop, &build, &build, threshold, &spec, 2);
                     assert_eq!(found, halves, "{odd:?} {metric:?} {simd}");
@@ -237,7 +237,7 @@ fn pairs_that_products_accept_are_counted_by_rows() {
         let probe = of(&[vectors(&mut rng, 60, d, Odd::None), few].concat());
         let bound = if metric == Metric::InnerProduct { -1e3 } else { [1e3, 1.5][round / 3 % 2] };
         let threshold = Threshold { metric, bound };
-        for &simd in Simd::available() {
+        for simd in Simd::tested() {
             for strategy in [&NestedLoop as &dyn Strategy<VectorJoin>, &DIRECTORY] {
                 if strategy.name() != NestedLoop.name() && metric == Metric::InnerProduct {
                     continue;

@@ -39,6 +39,18 @@ pub(in crate::vector) trait Element:
         of_panel: &[Self::Bound; PANEL],
     ) -> u16;
 
+    /// Does as [`products_of_panels`](super::products_of_panels) by the matrix unit of this form; whether it has one
+    /// for these places.
+    fn products_in_tiles(
+        _: Simd,
+        _: Rows<'_, Self>,
+        _: Panels<'_, Self>,
+        _: usize,
+        _: &mut impl FnMut(usize, usize, u16, &[Self::Bound; PANEL]),
+    ) -> bool {
+        false
+    }
+
     /// The products of some rows with some panels, and masks of those that are not rejected; whether
     /// there are any. Without one, the products are left as they were.
     fn tile<const ROWS: usize, const PANELS: usize>(
@@ -55,7 +67,7 @@ pub(in crate::vector) trait Element:
 pub(in crate::vector) struct Rows<'a, E: Element> {
     /// The places of a vector.
     pub places: usize,
-    /// Where [`Element::layout`] has them.
+    /// The places of all rows, where [`Element::layout`] has them.
     pub numbers: &'a [E],
     /// By row.
     pub reject: &'a [E::Bound],

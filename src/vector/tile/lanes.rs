@@ -6,7 +6,8 @@
 
 use super::element::{Element, PANEL, Panels, Rows};
 use super::layout::RowLayout;
-use crate::simd::{Bytes, Floats, Simd, kernels};
+use super::matrix;
+use crate::simd::{Bytes, Floats, Matrix, Simd, kernels};
 
 /// The rows of a group.
 const UNIT: usize = RowLayout::LANES.unit;
@@ -131,8 +132,8 @@ impl Element for i32 {
     // may stay open that has a great bound.
     const SURE: Self = 2 - (1 << 29) - (1 << 28);
 
-    fn layout(_: Simd) -> RowLayout {
-        RowLayout::LANES
+    fn layout(simd: Simd) -> RowLayout {
+        if simd.matrix() == Matrix::Absent { RowLayout::LANES } else { RowLayout::TILES }
     }
 
     fn is_accepted(product: i32, accept: [i32; 2]) -> bool {
@@ -145,6 +146,16 @@ impl Element for i32 {
             mask |= u16::from(Self::is_accepted(*product, [of_row, *of_panel])) << lane;
         }
         mask
+    }
+
+    fn products_in_tiles(
+        simd: Simd,
+        rows: Rows<'_, i32>,
+        panels: Panels<'_, i32>,
+        count: usize,
+        survivors: &mut impl FnMut(usize, usize, u16, &[i32; PANEL]),
+    ) -> bool {
+        matrix::products_in_tiles(simd, rows, panels, count, survivors)
     }
 
     /// A product is rejected that is below 0 with both bounds added, which it is given with.

@@ -3,6 +3,8 @@
 use std::iter::StepBy;
 use std::slice::{ChunksMut, IterMut};
 
+use crate::simd::TILE;
+
 /// A way to pack rows in groups: what the products read together lies together, whatever the length of
 /// the vectors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,6 +19,9 @@ impl RowLayout {
     /// One place of all rows of a group after the other: what a register tile broadcasts lies in one line
     /// of the cache.
     pub(in crate::vector) const LANES: Self = Self { unit: 12, run: 1 };
+
+    /// Tiles of sixteen rows of sixteen places, for a matrix unit.
+    pub(in crate::vector) const TILES: Self = Self { unit: TILE, run: TILE };
 
     /// The number of rows to the end of the last group.
     pub(in crate::vector) fn padded(self, rows: usize) -> usize {

@@ -6,13 +6,18 @@
 //! ```text
 //! element.rs   places, bounds, rows and panels     layout.rs    where the places of rows lie
 //! lanes.rs     products in vector registers        products.rs  all rows with some panels
+//! matrix.rs    products in tiles of a matrix unit
 //! ```
 
 mod element;
 mod lanes;
 mod layout;
+mod matrix;
 mod products;
 
 pub(super) use element::{Element, PANEL, Panels, Rows};
 pub(super) use layout::RowLayout;
 pub(super) use products::{for_each_lane, products, products_of_panels};
+
+#[cfg(test)]
+mod tests;

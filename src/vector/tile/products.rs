@@ -28,7 +28,7 @@ pub(in crate::vector) fn for_each_lane(mut mask: u16, mut give: impl FnMut(usize
 
 /// Gives the products of a row with the vectors of a panel to `survivors`, where one is not rejected: the row, the
 /// first vector, a mask of those that are not rejected, and all. There are `count` panels, and rows to
-/// the end of a group.
+/// the end of a group. `survivors` computes no products.
 pub(in crate::vector) fn products_of_panels<E: Element>(
     simd: Simd,
     rows: Rows<'_, E>,
@@ -36,6 +36,9 @@ pub(in crate::vector) fn products_of_panels<E: Element>(
     count: usize,
     mut survivors: impl FnMut(usize, usize, u16, &[E::Bound; PANEL]),
 ) {
+    if E::products_in_tiles(simd, rows, panels, count, &mut survivors) {
+        return;
+    }
     let wide = matches!(simd.form(), Form::Avx512);
     let mut panel = 0;
     while panel < count {
