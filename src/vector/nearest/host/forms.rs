@@ -14,11 +14,13 @@
 use datafusion::common::Result;
 
 use super::super::side::SideColumn;
+use crate::simd::Simd;
 use crate::util::cancel::CancelFlag;
 use crate::vector::bounds::{Frame, Rounded, SUMS, U32, U64};
 use crate::vector::bytes::{ByteFrame, MOST, Quantised};
 use crate::vector::metric::{Metric, Threshold};
 use crate::vector::middle::{Middle, is_usual, spread};
+use crate::vector::tile::{Element, RowLayout};
 
 /// Points have places in a multiple of it.
 const POINT_UNIT: usize = 16;
@@ -30,6 +32,8 @@ const FLIP: i32 = i32::from_ne_bytes([0x80; 4]);
 #[derive(Debug)]
 pub(super) struct Forms {
     dimensions: usize,
+    /// How rows of bytes lie.
+    pub layout: RowLayout,
     bytes: ByteFrame,
     points: Frame,
     /// A distance of points becomes one of bytes.
@@ -64,7 +68,12 @@ impl Forms {
     /// # Errors
     ///
     /// When the work is cancelled.
-    pub(super) fn of(metric: Metric, side: &SideColumn, cancel: &CancelFlag) -> Result<Self> {
+    pub(super) fn of(
+        metric: Metric,
+        side: &SideColumn,
+        simd: Simd,
+        cancel: &CancelFlag,
+    ) -> Result<Self> {
         /// Numbers that tell enough: bounds hold for whatever centre and scale.
         const NUMBERS: usize = 1 << 17;
         let sampled = (NUMBERS / side.dimensions.max(1) as usize).clamp(64, 1 << 10);
@@ -89,6 +98,7 @@ impl Forms {
         };
         Ok(Self {
             dimensions,
+            layout: i32::layout(simd),
             to_bytes: bytes.scale() / points.scale() * (1.0 + SUMS),
             bytes,
             points,

@@ -119,7 +119,7 @@ impl<'a> Search<'a> {
         if columns.len() < 2 * self.neighbours || rows.is_empty() {
             return Ok(Err(None));
         }
-        let forms = Forms::of(self.metric, self.columns(), self.cancel)?;
+        let forms = Forms::of(self.metric, self.columns(), self.simd, self.cancel)?;
         match self.compare(&forms, rows, columns) {
             Ok(Some(found)) => Ok(found),
             Ok(None) => declined("numbers that are not finite, or too great"),

@@ -90,7 +90,7 @@ impl Sample {
             .collect();
         let lanes = self.groups * PANEL;
         let mut best = vec![(i32::MIN, NONE); BLOCK * lanes];
-        let of_rows = Rows { places, numbers: &rows.rows[..BLOCK * places], reject: &reject };
+        let of_rows = Rows { places, numbers: &rows.rows, reject: &reject };
         let of_panels = Panels {
             numbers: &self.columns.panels,
             stride: places * PANEL,

@@ -11,9 +11,7 @@ use super::written::{BLOCK, Written};
 use crate::simd::{Floats, Simd, kernels};
 use crate::util::cancel::CancelFlag;
 use crate::util::parallel::for_each;
-use crate::vector::tile::{
-    Element, PANEL, Panels, ROW_UNIT, Rows, for_each_lane, place_in_rows, products_of_panels,
-};
+use crate::vector::tile::{Element, PANEL, Panels, Rows, for_each_lane, products_of_panels};
 
 /// The limit of a row that all columns may be neighbours of.
 pub(super) const NO_LIMIT: f64 = f64::INFINITY;
@@ -167,8 +165,10 @@ impl Grid<'_> {
                 let limit = of_rows[place - rows.start].max(most) * self.forms.to_bytes;
                 *reject = row_reject(self.rows.sums[place], limit, self.most_off);
             }
-            let count = len.next_multiple_of(ROW_UNIT);
-            let numbers = &self.rows.rows[place_in_rows(block, places)..][..count * places];
+            let layout = self.forms.layout;
+            let count = layout.padded(len);
+            let numbers =
+                &self.rows.rows[layout.start(block, places)..][..layout.len(count, places)];
             let of_block = Rows { places, numbers, reject: &reject[..count] };
             products_of_panels(
                 self.simd,

@@ -6,10 +6,13 @@ use super::super::side::SideColumn;
 use super::forms::{ByteSums, Forms, To, flipped};
 use crate::util::cancel::CancelFlag;
 use crate::util::parallel::for_each;
-use crate::vector::tile::{PANEL, ROW_UNIT, place_in_rows};
+use crate::vector::aligned::Aligned;
+use crate::vector::tile::{PANEL, RowLayout};
 
 /// Rows that meet panels together.
-pub(super) const BLOCK: usize = 8 * ROW_UNIT;
+pub(super) const BLOCK: usize = 8 * RowLayout::LANES.unit;
+
+const _: () = assert!(BLOCK.is_multiple_of(RowLayout::TILES.unit) && BLOCK.is_multiple_of(PANEL));
 
 /// Vectors in an order, in blocks of [`BLOCK`].
 #[derive(Debug)]
@@ -17,8 +20,8 @@ pub(super) struct Written {
     /// By place, the number of the vector.
     pub numbers: Vec<u32>,
     /// Block by block, as rows; and panel by panel. Empty where they are not such.
-    pub rows: Vec<i32>,
-    pub panels: Vec<i32>,
+    pub rows: Aligned<i32>,
+    pub panels: Aligned<i32>,
     /// By place.
     pub sums: Vec<ByteSums>,
     pub points: Vec<f32>,
@@ -36,6 +39,7 @@ pub(super) struct Roles {
 struct Part<'a> {
     numbers: &'a [u32],
     rows: &'a mut [i32],
+    layout: RowLayout,
     panels: &'a mut [i32],
     sums: &'a mut [ByteSums],
     points: &'a mut [f32],
@@ -45,8 +49,11 @@ struct Part<'a> {
 impl Written {
     /// A bound on the bytes of `count` vectors.
     pub(super) fn bytes(count: usize, forms: &Forms, roles: Roles) -> usize {
-        let forms_of_bytes = usize::from(roles.rows) + usize::from(roles.panels);
-        let of_vector = forms_of_bytes * forms.places() * size_of::<i32>()
+        // Rows may be padded.
+        let of_rows = forms.layout.len(BLOCK, forms.places()).div_ceil(BLOCK);
+        let elements =
+            usize::from(roles.rows) * of_rows + usize::from(roles.panels) * forms.places();
+        let of_vector = elements * size_of::<i32>()
             + forms.stride() * size_of::<f32>()
             + size_of::<ByteSums>()
             + size_of::<f32>()
@@ -67,25 +74,25 @@ impl Written {
         (threads, cancel): (usize, &CancelFlag),
     ) -> Result<Option<Self>> {
         let room = numbers.len().next_multiple_of(BLOCK);
-        let (places, stride) = (forms.places(), forms.stride());
+        let (places, stride, layout) = (forms.places(), forms.stride(), forms.layout);
         let mut written = Self {
-            rows: vec![0; if roles.rows { room * places } else { 0 }],
-            panels: vec![0; if roles.panels { room * places } else { 0 }],
+            rows: Aligned::filled(0, if roles.rows { layout.len(room, places) } else { 0 }),
+            panels: Aligned::filled(0, if roles.panels { room * places } else { 0 }),
             sums: vec![ByteSums::default(); room],
             points: vec![0.0; room * stride],
             offs: vec![0.0; room],
             numbers,
         };
         // A block is a multiple of panels, too.
-        let block = BLOCK * places;
-        let mut rows = written.rows.chunks_mut(block.max(1));
-        let mut panels = written.panels.chunks_mut(block.max(1));
+        let mut rows = written.rows.chunks_mut(layout.len(BLOCK, places).max(1));
+        let mut panels = written.panels.chunks_mut((BLOCK * places).max(1));
         let of_points = written.points.chunks_mut(BLOCK * stride);
         let of_all = written.sums.chunks_mut(BLOCK).zip(written.offs.chunks_mut(BLOCK));
         let parts = written.numbers.chunks(BLOCK).zip(of_points.zip(of_all));
         let parts = parts.map(|(numbers, (points, (sums, offs)))| Part {
             numbers,
             rows: rows.next().unwrap_or_default(),
+            layout,
             panels: panels.next().unwrap_or_default(),
             sums,
             points,
@@ -130,7 +137,7 @@ fn write(side: &SideColumn, forms: &Forms, part: Part<'_>) -> bool {
             },
         );
         if !part.rows.is_empty() {
-            let to = part.rows[place_in_rows(row, places)..].iter_mut().step_by(ROW_UNIT);
+            let to = part.layout.row(part.rows, row, places);
             to.zip(&bytes).for_each(|(to, from)| *to = *from);
         }
         if !part.panels.is_empty() {
