@@ -39,7 +39,7 @@ pub struct Arguments {
 
 /// The columns of sql.csv; the times of phases are summed over partitions.
 const HEADER: &str = "query,data,threshold,strategy,partitions,run,rows,answer,seconds,\
-                      build_encode_seconds,probe_encode_seconds,index_seconds,filter_seconds,\
+                      build_encode_seconds,probe_encode_seconds,order_seconds,index_seconds,filter_seconds,\
                       verify_seconds,output_seconds";
 
 /// The queries by name; `$t` stands for the threshold.
@@ -90,6 +90,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
                                 &format!("{:.6}", ran.seconds),
                                 &ran.metric("build_encode_time"),
                                 &ran.metric("probe_encode_time"),
+                                &ran.metric("order_time"),
                                 &ran.metric("index_time"),
                                 &ran.metric("filter_time"),
                                 &ran.metric("verify_time"),

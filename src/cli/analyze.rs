@@ -5,7 +5,6 @@
 
 use std::fmt::Write;
 use std::sync::Arc;
-use std::time::Duration;
 
 use arrow::array::{ArrayRef, AsArray, RecordBatch, StringArray};
 use datafusion::common::Result;
@@ -19,6 +18,7 @@ use indicatif::HumanCount;
 
 use super::cluster;
 use super::operator::{Operator, operators};
+use super::phases::Took;
 use super::summary::{self, Ran};
 
 /// An EXPLAIN ANALYZE that people read.
@@ -60,10 +60,10 @@ impl Analyzed {
 
     /// The rows with a summary before them, if the plan has a similarity join, and plans with one
     /// counter a line.
-    pub(super) fn rewrite(&self, batch: RecordBatch, elapsed: Duration) -> Result<RecordBatch> {
+    pub(super) fn rewrite(&self, batch: RecordBatch, took: Took) -> Result<RecordBatch> {
         let parts = self.parts();
         let all: Vec<&Operator> = parts.iter().flat_map(|(_, operators)| operators).collect();
-        let Some(summary) = summary::of(&all, elapsed, self.ran) else { return Ok(batch) };
+        let Some(summary) = summary::of(&all, took, self.ran) else { return Ok(batch) };
         let [types, texts] = [0, 1].map(|column| batch.column(column).as_string_opt::<i32>());
         let (Some(types), Some(texts)) = (types, texts) else { return Ok(batch) };
         let text_of = |name| parts.iter().find(|part| part.0 == name).map(|part| text_of(&part.1));
@@ -123,14 +123,25 @@ const PHASES: [(&str, &[&str]); 6] = [
             "build_distinct_sets",
             "build_tokens",
             "build_keys",
+            "read_elapsed",
             "build_encode_time",
+            "order_time",
             "choice_time",
             "index_time",
             "build_bytes",
             "build_peak_bytes",
         ],
     ),
-    ("probe side", &["probe_rows", "probe_distinct_sets", "probe_encode_time", "probe_peak_bytes"]),
+    (
+        "probe side",
+        &[
+            "probe_rows",
+            "probe_distinct_sets",
+            "probe_elapsed",
+            "probe_encode_time",
+            "probe_peak_bytes",
+        ],
+    ),
     (
         "pairs",
         &[

@@ -20,6 +20,7 @@ use super::errors::CliError;
 use super::interrupt::Interrupt;
 use super::limits::Limits;
 use super::output::{Format, PrintOptions, ResultWriter, Screen, Stdout, Written, print_line};
+use super::phases::Took;
 use super::prepare::{Held, Prepared, parse, prepare};
 use super::progress::Progress;
 use super::rows::{Rows, print_count};
@@ -163,6 +164,7 @@ async fn execute(
     progress: Progress,
     running: Arc<OnceLock<Arc<dyn ExecutionPlan>>>,
 ) -> Result<Done, CliError> {
+    let asked_at = Instant::now();
     let prepared = prepare(tables, &ctx, statement, None, &progress, &running).await?;
     let Some(Prepared { frame, warnings, gathered: _gathered }) = prepared else {
         return Ok(Done { written: None, is_told: options.format != Format::Arrow });
@@ -227,7 +229,10 @@ async fn execute(
     while let Some(batch) = batches.next().await {
         let batch = batch.map_err(|error| to.failed(error))?;
         match &analyzed {
-            Some(analyzed) => writer.write(&analyzed.rewrite(batch, started.elapsed())?)?,
+            Some(analyzed) => {
+                let (planning, running) = (started - asked_at, started.elapsed());
+                writer.write(&analyzed.rewrite(batch, Took { planning, running })?)?;
+            }
             None => writer.write(&batch)?,
         }
     }

@@ -51,6 +51,7 @@ mod log;
 mod meanings;
 mod operator;
 mod output;
+mod phases;
 mod prepare;
 mod progress;
 mod prompt;

@@ -7,6 +7,7 @@ use datafusion::execution::memory_pool::human_readable_size;
 use indicatif::HumanCount;
 
 use super::operator::Operator;
+use super::phases::{self, Took};
 use super::warnings::without_types;
 
 /// A statement that took less has nothing to gain.
@@ -50,6 +51,7 @@ impl Ran {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
     Encode,
+    Order,
     Choose,
     Index,
     Upload,
@@ -59,8 +61,9 @@ enum Phase {
 }
 
 impl Phase {
-    const ALL: [(Self, &'static [&'static str], &'static str); 7] = [
+    const ALL: [(Self, &'static [&'static str], &'static str); 8] = [
         (Self::Encode, &["build_encode_time", "probe_encode_time"], "encoding the rows"),
+        (Self::Order, &["order_time"], "putting the build side in order"),
         (Self::Choose, &["choice_time"], "choosing a strategy"),
         (Self::Index, &["index_time"], "indexing the build side"),
         (Self::Upload, &["device_upload_time"], "bringing the build side to the GPU"),
@@ -110,7 +113,8 @@ impl<'a> Join<'a> {
 
 /// A line on what cost the time, and one for each thing that would help; `None` for a plan without a
 /// similarity join.
-pub(super) fn of(plan: &[&Operator], elapsed: Duration, ran: Ran) -> Option<String> {
+pub(super) fn of(plan: &[&Operator], took: Took, ran: Ran) -> Option<String> {
+    let elapsed = took.running;
     let mut joins: Vec<Join<'_>> = plan.iter().copied().filter_map(Join::of).collect();
     joins.sort_by_key(|join| std::cmp::Reverse(join.work()));
     let costliest = joins.first()?;
@@ -123,6 +127,10 @@ pub(super) fn of(plan: &[&Operator], elapsed: Duration, ran: Ran) -> Option<Stri
         vec![format!("{} elapsed, {} of work {}", time(elapsed), time(work), ran.workers())];
     if work.is_zero() {
         return lines.pop();
+    }
+    // Several joins of a statement may run at the same time, as the tasks of a cluster do.
+    if ran == Ran::Here && joins.len() == 1 {
+        lines.extend(phases::of(costliest.operator, took));
     }
     for join in &joins {
         let (_, words, greatest) = join.greatest();
@@ -186,7 +194,7 @@ fn advice(join: &Join<'_>, elapsed: Duration) -> Vec<String> {
     advice.extend(match join.greatest().0 {
         Phase::Encode => of_encoding(join),
         Phase::Choose => Some(of_choice(join)),
-        Phase::Index | Phase::Upload => None,
+        Phase::Order | Phase::Index | Phase::Upload => None,
         Phase::Filter => Some(of_candidates(join)),
         Phase::Verify => Some(of_verification(join)),
         Phase::Output => Some(of_output(join)),
@@ -217,7 +225,7 @@ fn of_disk(join: &Join<'_>) -> Option<String> {
 /// Whether the larger side was built.
 fn of_sides(join: &Join<'_>) -> Option<String> {
     let (build, probe) = (join.count("build_rows"), join.count("probe_rows"));
-    let matters = [Phase::Encode, Phase::Index].contains(&join.greatest().0);
+    let matters = [Phase::Encode, Phase::Order, Phase::Index].contains(&join.greatest().0);
     let build_side = ["left", "right"].into_iter().find(|side| join.has(&format!("build={side}")));
     let (side, true) = (build_side?, matters && build > probe.saturating_mul(LARGER)) else {
         return None;
@@ -338,9 +346,13 @@ mod tests {
     const VECTORS: &str = "SetSimilarityJoinExec: array_distance(a.v, b.v) <= 0.5, threshold=0.5, \
                            join_type=Inner, self-join, yields=pairs, on=[(k@0, k@0)]";
 
+    fn running(running: Duration) -> Took {
+        Took { planning: Duration::ZERO, running }
+    }
+
     fn summary(plan: &[Operator]) -> String {
         let plan: Vec<&Operator> = plan.iter().collect();
-        of(&plan, Duration::from_millis(1500), Ran::Here).unwrap()
+        of(&plan, running(Duration::from_millis(1500)), Ran::Here).unwrap()
     }
 
     /// Each rule of docs/explain.md, by the counters that bring it.
@@ -435,7 +447,7 @@ mod tests {
             assert!(!told.contains("no operator worked"), "{told}");
         }
         let join = operator(SELF, &[], &[("filter_time", 9)]);
-        let short = of(&[&join], SHORT / 2, Ran::Here).unwrap();
+        let short = of(&[&join], running(SHORT / 2), Ran::Here).unwrap();
         assert_eq!(short.lines().count(), 2, "{short}");
     }
 
@@ -459,14 +471,14 @@ mod tests {
         assert!(lines[2].starts_with("25% in jaccard"), "{told}");
         assert!(lines[3].starts_with("for 1.10 s of the time no operator worked"), "{told}");
         assert!(lines[4].contains("a lesser distance"), "{told}");
-        assert_eq!(of(&[&operator("SortExec: x", &[], &[])], SHORT, Ran::Here), None);
+        assert_eq!(of(&[&operator("SortExec: x", &[], &[])], running(SHORT), Ran::Here), None);
     }
 
     #[test]
     fn the_tasks_of_a_cluster_are_told() {
         let join = operator(SELF, &[], &[("filter_time", 100)]);
         let writer = operator("ShuffleWriterExec: x", &[], &[("write_time", 200)]);
-        let told = of(&[&writer, &join], Duration::from_secs(1), Ran::OnCluster).unwrap();
+        let told = of(&[&writer, &join], running(Duration::from_secs(1)), Ran::OnCluster).unwrap();
         let expected = "1.00 s elapsed, 300 ms of work in all tasks\n\
                         33% in jaccard(a.t, b.t) >= 0.8, most of it (100 ms) finding candidates\n\
                         for 700 ms of the time no operator worked: the scheduler, the network, \

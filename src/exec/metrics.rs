@@ -1,10 +1,12 @@
 //! The funnel of a join, as EXPLAIN ANALYZE shows it.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use datafusion::physical_plan::metrics::{
     BaselineMetrics, Count, ExecutionPlanMetricsSet, Gauge, MetricBuilder, Time,
 };
+
+use parking_lot::Mutex;
 
 use crate::engine::{DeviceFunnel, Funnel, StartTimes};
 
@@ -24,21 +26,38 @@ pub(crate) struct BuildMetrics {
     /// Bytes reserved at the peak while building, and kept while probing.
     pub peak_bytes: Gauge,
     pub bytes: Gauge,
+    /// The time that goes by from the first look at the input until all rows are encoded, or on disk.
+    pub read_elapsed: Time,
     /// Time to encode rows, without the time to read them.
     pub encode_time: Time,
+    /// The time that goes by while values and items are put in order.
+    pub order_time: Time,
+    /// The time that goes by while the chosen strategy prepares the join.
     pub index_time: Time,
     choice_time: Time,
     metrics: ExecutionPlanMetricsSet,
 }
 
 impl BuildMetrics {
-    /// Counters for the rows from disk, which were counted when the input was read.
-    pub(crate) fn of_stored(&self) -> Self {
+    /// Counters for all rows, read again from disk: they were counted when the input was read.
+    pub(crate) fn of_reloaded(&self) -> Self {
         Self { rows: Count::new(), ..self.clone() }
+    }
+
+    /// Counters for a piece of the rows on disk, which is read while the join is under way.
+    pub(crate) fn of_piece(&self) -> Self {
+        Self { read_elapsed: Time::new(), ..self.of_reloaded() }
+    }
+
+    /// The clock of the partitions that probe a build side which is there now.
+    pub(crate) fn probe_clock(&self) -> ProbeClock {
+        let elapsed = MetricBuilder::new(&self.metrics).subset_time("probe_elapsed", 0);
+        ProbeClock { started: Instant::now(), noted: Mutex::default(), elapsed }
     }
 
     pub(crate) fn new(metrics: &ExecutionPlanMetricsSet) -> Self {
         let counter = |name: &'static str| MetricBuilder::new(metrics).global_counter(name);
+        let time = |name: &'static str| MetricBuilder::new(metrics).subset_time(name, 0);
         Self {
             rows: counter("build_rows"),
             items: counter("build_sets"),
@@ -47,9 +66,11 @@ impl BuildMetrics {
             keys: counter("build_keys"),
             peak_bytes: MetricBuilder::new(metrics).peak_memory_usage("build_peak_bytes", 0),
             bytes: MetricBuilder::new(metrics).peak_memory_usage("build_bytes", 0),
-            encode_time: MetricBuilder::new(metrics).subset_time("build_encode_time", 0),
-            index_time: MetricBuilder::new(metrics).subset_time("index_time", 0),
-            choice_time: MetricBuilder::new(metrics).subset_time("choice_time", 0),
+            read_elapsed: time("read_elapsed"),
+            encode_time: time("build_encode_time"),
+            order_time: time("order_time"),
+            index_time: time("index_time"),
+            choice_time: time("choice_time"),
             metrics: metrics.clone(),
         }
     }
@@ -62,6 +83,25 @@ impl BuildMetrics {
         for (name, time) in of_devices.into_iter().filter(|(_, time)| !time.is_zero()) {
             MetricBuilder::new(&self.metrics).subset_time(name, 0).add_duration(time);
         }
+    }
+}
+
+/// The time that goes by from the end of the build until the last partition has probed it.
+#[derive(Debug)]
+pub(crate) struct ProbeClock {
+    started: Instant,
+    /// The part of that time that the counter holds.
+    noted: Mutex<Duration>,
+    elapsed: Time,
+}
+
+impl ProbeClock {
+    /// Notes that a partition is still at work.
+    pub(crate) fn note(&self) {
+        let mut noted = self.noted.lock();
+        let now = self.started.elapsed();
+        self.elapsed.add_duration(now.saturating_sub(*noted));
+        *noted = now;
     }
 }
 

@@ -34,7 +34,7 @@ use crate::exec::cores::ProcessCores;
 use crate::exec::expected::Expected;
 use crate::exec::input::JoinInput;
 use crate::exec::layout::{Layout, Sides};
-use crate::exec::metrics::{BuildMetrics, ProbeMetrics};
+use crate::exec::metrics::{BuildMetrics, ProbeClock, ProbeMetrics};
 use crate::exec::mode::JoinMode;
 use crate::exec::partition::{BuildFuture, ProbePartition};
 use crate::exec::rows::inputs::ProbeInputs;
@@ -77,7 +77,7 @@ pub struct SetSimilarityJoinExec {
     options: SimJoinOptions,
     properties: Arc<PlanProperties>,
     metrics: ExecutionPlanMetricsSet,
-    build: OnceExecution<Built, Option<Arc<ProbeInputs>>>,
+    build: OnceExecution<(Built, Arc<ProbeClock>), Option<Arc<ProbeInputs>>>,
     /// The choice of the last execution, for EXPLAIN ANALYZE.
     chosen: Arc<Mutex<Option<String>>>,
 }
@@ -269,7 +269,7 @@ impl SetSimilarityJoinExec {
         from: usize,
         partitions: usize,
         context: &Arc<TaskContext>,
-    ) -> Result<impl Future<Output = Result<Built>> + Send + use<>> {
+    ) -> Result<impl Future<Output = Result<(Built, Arc<ProbeClock>)>> + Send + use<>> {
         let chosen = Arc::clone(&self.chosen);
         let show: ShowChoices = Arc::new(move |text| *chosen.lock() = Some(text));
         let threads = ProcessCores::threads(context.session_config());
@@ -316,10 +316,12 @@ impl SetSimilarityJoinExec {
         let memory = Headroom::of_build(context.memory_pool());
         Ok(async move {
             let (layout, converter) = (Arc::clone(&plan.layout), plan.converter.clone());
-            match plan.run_or_overflow(input, Arc::clone(&memory)).await? {
-                Ok(side) => Ok(Built::Memory { side, layout, converter, starts: memory }),
-                Err((overflow, _)) => request.build(overflow, memory).await,
-            }
+            let metrics = plan.metrics.clone();
+            let built = match plan.run_or_overflow(input, Arc::clone(&memory)).await? {
+                Ok(side) => Built::Memory { side, layout, converter, starts: memory },
+                Err((overflow, _)) => request.build(overflow, memory).await?,
+            };
+            Ok((built, Arc::new(metrics.probe_clock())))
         })
     }
 

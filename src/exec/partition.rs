@@ -10,7 +10,7 @@ use crate::engine::KeyConverter;
 use crate::exec::answer::output::BatchLimits;
 use crate::exec::build::headroom::Headroom;
 use crate::exec::layout::Layout;
-use crate::exec::metrics::ProbeMetrics;
+use crate::exec::metrics::{ProbeClock, ProbeMetrics};
 use crate::exec::probe::{ProbeInput, ProbeSetup, ProbeStream};
 use crate::exec::rows::inputs::{ProbeInputs, ProbeRows};
 use crate::exec::rows::slices::Slices;
@@ -19,7 +19,7 @@ use crate::exec::spill::{SpilledBuild, SpilledJoin};
 use crate::util::once::OnceFut;
 
 /// The build side while it is being made.
-pub(crate) type BuildFuture = OnceFut<Built>;
+pub(crate) type BuildFuture = OnceFut<(Built, Arc<ProbeClock>)>;
 
 /// One partition of the join.
 pub(crate) struct ProbePartition {
@@ -40,33 +40,38 @@ impl ProbePartition {
     pub(crate) fn into_stream(self) -> impl futures::Stream<Item = Result<RecordBatch>> + Send {
         enum Stage {
             Waiting(Box<ProbePartition>),
-            InMemory(Box<ProbeStream>),
-            OnDisk(Arc<SpilledJoin>),
+            InMemory(Box<ProbeStream>, Arc<ProbeClock>),
+            OnDisk(Arc<SpilledJoin>, Arc<ProbeClock>),
         }
         futures::stream::try_unfold(Stage::Waiting(Box::new(self)), |stage| async move {
             let stage = match stage {
                 Stage::Waiting(partition) => {
                     let built = partition.build.clone().await.map_err(DataFusionError::Shared)?;
-                    match &*built {
+                    let (built, clock) = &*built;
+                    let clock = Arc::clone(clock);
+                    match built {
                         Built::Memory { side, layout, converter, starts } => {
                             let (layout, converter) = (Arc::clone(layout), converter.clone());
                             starts.release_part(side.partition_bytes);
                             let setup = partition.setup(layout, converter)?;
-                            Stage::InMemory(Box::new(setup.start_or_leave(side).await?))
+                            let stream = setup.start_or_leave(side).await?;
+                            Stage::InMemory(Box::new(stream), clock)
                         }
-                        Built::Disk(build) => Stage::OnDisk(partition.join_on_disk(build)?),
+                        Built::Disk(build) => Stage::OnDisk(partition.join_on_disk(build)?, clock),
                     }
                 }
                 later => later,
             };
             Ok(match stage {
-                Stage::InMemory(mut stream) => {
+                Stage::InMemory(mut stream, clock) => {
                     let batch = stream.next_batch().await?;
-                    batch.map(|batch| (batch, Stage::InMemory(stream)))
+                    clock.note();
+                    batch.map(|batch| (batch, Stage::InMemory(stream, clock)))
                 }
-                Stage::OnDisk(joining) => {
+                Stage::OnDisk(joining, clock) => {
                     let batch = joining.next().await?;
-                    batch.map(|batch| (batch, Stage::OnDisk(joining)))
+                    clock.note();
+                    batch.map(|batch| (batch, Stage::OnDisk(joining, clock)))
                 }
                 Stage::Waiting(_) => None,
             })

@@ -59,6 +59,7 @@ mod memory_limits;
 mod names;
 mod not_in;
 mod options;
+mod phases;
 mod plans;
 mod plans_declined;
 mod properties;

@@ -96,6 +96,8 @@ impl BuildPlan {
         input: SendableRecordBatchStream,
         memory: Arc<Headroom>,
     ) -> Result<Result<Arc<BuildSide>, (Overflow, DataFusionError)>> {
+        let read_elapsed = self.metrics.read_elapsed.clone();
+        let reading = read_elapsed.timer();
         let reservation = memory.reservation("rows");
         let collector =
             Arc::new(BuildCollector::new(self, input, Arc::clone(&memory), reservation));
@@ -107,9 +109,12 @@ impl BuildPlan {
             Outcome::Read { plan, reservation, shares } => (plan, reservation, shares),
             Outcome::Overflow(overflow, error) => return Ok(Err((overflow, error))),
         };
+        reading.done();
+        let ordering = Instant::now();
         let rows = shares.iter().map(|share| share.encoder.row_count()).sum();
         let (layout, partitions) = (Arc::clone(&plan.layout), plan.partitions);
-        let indexed = on_thread(move |cancel| plan.index(shares, reservation, cancel)).await;
+        let indexed =
+            on_thread(move |cancel| plan.index(shares, ordering, reservation, cancel)).await;
         let build = indexed.map_err(|e| out_of_memory(e, &layout, rows))?;
         // A partition that starts late finds its memory, whatever the others have taken.
         memory.release_to(partitions * build.partition_bytes);
@@ -145,13 +150,14 @@ impl BuildPlan {
         }
     }
 
+    /// Puts the rows in order, which has been due since `started`, and prepares the join.
     fn index(
         mut self,
         shares: Vec<Share>,
+        started: Instant,
         reservation: MemoryReservation,
         cancel: &CancelFlag,
     ) -> Result<Arc<BuildSide>> {
-        let timer = self.metrics.index_time.timer();
         let peak = || self.metrics.peak_bytes.set_max(reservation.size());
         let (encoders, payload, order_column) = Share::split(shares);
         let context = FinishContext {
@@ -204,7 +210,6 @@ impl BuildPlan {
             + visited.map_or(0, Visited::footprint)
             + connected.map_or(0, Connected::footprint);
         reservation.try_resize(held)?;
-        timer.done();
         let rows = BuildRows {
             items,
             encoder,
@@ -217,6 +222,7 @@ impl BuildPlan {
             connected: connected.map(Connected::new),
             held,
         };
+        self.metrics.order_time.add_duration(started.elapsed());
         let metrics = self.metrics.clone();
         let side = self.prepare(rows, reservation, cancel)?;
         // Not before: rows that memory does not suffice for come again, in smaller pieces.
@@ -337,9 +343,9 @@ impl BuildPlan {
             self.metrics.note_choice(started.elapsed(), choice.start_times());
             let timer = self.metrics.index_time.timer();
             let prepared = choice.prepare(context)?;
-            timer.done();
             let cursor =
                 self.cursor_bytes(prepared.as_ref(), choice.is_on_device(), reservation)?;
+            timer.done();
             let note = format!("{}{why}", self.describe_expected(&spec));
             let chosen = described.get_or_init(|| choice.chosen().noting(&note));
             (self.on_choice)(chosen.noting(&early.lock()));
@@ -354,6 +360,7 @@ impl BuildPlan {
             }
             (prepared, _) => prepared?,
         };
+        let _timer = self.metrics.index_time.timer();
         // Partitions of a join of two inputs take slices of the other one.
         let (steps, probes) = match self.layout.self_join {
             true => (matcher.work(items.as_ref(), &spec)?, items.groups().len()),

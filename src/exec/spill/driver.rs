@@ -268,7 +268,8 @@ impl Driver {
         choice: &PieceChoice,
     ) -> PieceJoin<'a> {
         let (partitions, threads) = (self.workers, self.workers);
-        PieceJoin { layout, partitions, threads, probes, on_choice: choice.on_choice() }
+        let metrics = self.build.context.build.metrics.of_piece();
+        PieceJoin { layout, partitions, threads, probes, metrics, on_choice: choice.on_choice() }
     }
 
     /// Gives out the probe rows that meet no piece, where the answer lists them.

@@ -86,7 +86,10 @@ impl SpillRequest {
             plan_metrics: metrics,
             choices: AllChoices::new(show),
         });
+        let read_elapsed = context.build.metrics.read_elapsed.clone();
+        let storing = read_elapsed.timer();
         let build = context.store_build(overflow, memory).await?;
+        storing.done();
         Ok(match build.reload().await? {
             Some(Reloaded { side, layout, starts }) => {
                 // The converter is for keys of rows of the probe input; a self-join uses none.

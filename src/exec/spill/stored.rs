@@ -16,6 +16,7 @@ use crate::exec::build::{BuildPlan, KnownValues, OnChoice};
 use crate::exec::build_side::BuildSide;
 use crate::exec::expected::Expected;
 use crate::exec::layout::Layout;
+use crate::exec::metrics::BuildMetrics;
 use crate::exec::rows::segment::SpilledSide;
 use crate::util::errors::is_out_of_memory;
 
@@ -81,6 +82,7 @@ pub(super) struct PieceJoin<'a> {
     pub threads: usize,
     /// The rows that will probe the piece, where they are others than its own.
     pub probes: Option<Arc<Probes>>,
+    pub metrics: BuildMetrics,
     pub on_choice: OnChoice,
 }
 
@@ -127,6 +129,7 @@ impl StoredBuild {
             partitions: context.build.partitions,
             threads: context.build.threads,
             probes: None,
+            metrics: context.build.metrics.of_reloaded(),
             on_choice: Arc::clone(&context.build.on_choice),
         };
         let built = self.build_in(&memory, all, join).await;
@@ -201,14 +204,14 @@ impl StoredBuild {
 
     pub(super) fn plan(&self, join: PieceJoin<'_>) -> BuildPlan {
         let context = &self.context;
-        let PieceJoin { layout, partitions, threads, probes, on_choice } = join;
+        let PieceJoin { layout, partitions, threads, probes, metrics, on_choice } = join;
         BuildPlan {
             layout: Arc::clone(layout),
             converter: context.plan.converter.clone(),
             partitions,
             threads,
             readers: threads,
-            metrics: context.build.metrics.of_stored(),
+            metrics,
             on_choice,
             spill: SpillChoice::Never,
             limited: context.available().is_some(),
@@ -246,6 +249,8 @@ impl StoredBuild {
         if let Some((size, domain)) = size.and_then(|size| Some((size, form.domain(size)?))) {
             let reservation = memory.reservation("values");
             reservation.try_grow(form.domain_bytes(size) as usize)?;
+            let read_elapsed = plan.metrics.read_elapsed.clone();
+            let _reading = read_elapsed.timer();
             let domain = self.side.fill(domain, segments.clone()).await?;
             plan.values = Some(Arc::new(KnownValues::new(domain, reservation)));
         } else {
