@@ -79,7 +79,9 @@ impl BuildCollector {
         memory: Arc<Headroom>,
         reservation: MemoryReservation,
     ) -> Self {
-        let input = Slices::new(input, plan.metrics.rows.clone()).within(&memory.memory_limit());
+        let input = Slices::new(input, plan.metrics.rows.clone())
+            .within(&memory.memory_limit())
+            .shared_by(plan.readers);
         Self {
             plan,
             reservation,

@@ -65,7 +65,8 @@ impl Connected {
 pub(crate) struct BuildSide {
     rows: BuildRows,
     pub prepared: Arc<dyn PreparedJoin>,
-    /// Probe partitions that have not finished.
+    /// The partitions that probe it, and those of them that have not finished.
+    pub partitions: usize,
     unfinished: AtomicUsize,
     /// Workers that find no memory for a single row.
     pub shortage: Shortage,
@@ -103,6 +104,7 @@ impl BuildSide {
         Self {
             rows,
             prepared,
+            partitions,
             unfinished: AtomicUsize::new(partitions),
             shortage: Shortage::default(),
             ranges,

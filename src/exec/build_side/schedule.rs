@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use arrow::array::RecordBatch;
 use parking_lot::Mutex;
@@ -151,6 +151,8 @@ impl Work {
 pub(crate) struct SpareSlices {
     slices: Mutex<VecDeque<RecordBatch>>,
     added: Notify,
+    /// The rows of all batches that have been cut.
+    rows: AtomicU64,
 }
 
 impl SpareSlices {
@@ -158,9 +160,15 @@ impl SpareSlices {
         self.slices.lock().pop_front()
     }
 
+    /// How many rows of the input have come.
+    pub(crate) fn rows(&self) -> u64 {
+        self.rows.load(Ordering::Relaxed)
+    }
+
     /// Cuts a batch into slices of `rows` rows, keeps the first and leaves the others to the first
     /// partitions that ask. The caller takes slices before it ends, so that none is left behind.
     pub(crate) fn cut(&self, batch: RecordBatch, rows: usize) -> RecordBatch {
+        self.rows.fetch_add(batch.num_rows() as u64, Ordering::Relaxed);
         let more = (rows..batch.num_rows()).step_by(rows);
         let slices = more.map(|start| batch.slice(start, rows.min(batch.num_rows() - start)));
         let mut added = 0;

@@ -19,10 +19,11 @@ use crate::exec::build_side::parts::{Part, Slice};
 use crate::exec::build_side::schedule::SpareSlices;
 use crate::exec::layout::Layout;
 use crate::exec::metrics::ProbeCounters;
-use crate::exec::rows::arguments::{EncodedArguments, ROWS_PER_SLICE};
+use crate::exec::rows::arguments::EncodedArguments;
 use crate::exec::rows::feed::SegmentReader;
 use crate::exec::rows::inputs::ProbeRows;
 use crate::exec::rows::payload::Payload;
+use crate::exec::rows::slices::shared_rows;
 use crate::util::errors::is_out_of_memory;
 
 /// The most batches that are open at the same time: one whose candidates a device verifier
@@ -204,8 +205,11 @@ impl ProbeSource {
     async fn next_of_input(&mut self) -> Result<Option<Part>> {
         Ok(match &mut self.input {
             ProbeInput::Stream(input) => {
-                let rows = ROWS_PER_SLICE.min(self.build.prepared.probe_rows());
-                let slice = next_slice(input, &self.build.spare, rows).await?;
+                let BuildSide { prepared, spare, partitions, .. } = self.build.as_ref();
+                let tasks = if self.shares { *partitions } else { 1 };
+                let least = prepared.least_range() as usize;
+                let rows = shared_rows(spare.rows(), tasks, least).min(prepared.probe_rows());
+                let slice = next_slice(input, spare, rows).await?;
                 self.counters.rows.add(slice.as_ref().map_or(0, RecordBatch::num_rows));
                 slice.map(|rows| Part::Rows(Slice { rows, visit: None }))
             }

@@ -20,6 +20,21 @@ const LEAST_SLICE_BYTES: usize = 128 << 10;
 /// dictionary.
 const LEAST_ROWS_PER_SLICE: usize = if cfg!(test) { 1 } else { 256 };
 
+/// The least rows of a slice that is small so that all tasks have work.
+const LEAST_SHARED_ROWS: usize = if cfg!(test) { 2 } else { 1024 };
+/// Slices for each task of the rows that have come.
+const SLICES_PER_TASK: u64 = 8;
+
+/// The most rows of a slice where `tasks` tasks share an input of which `before` rows have come: `least` at
+/// first, as few batches may come, and more the more rows have come.
+pub(crate) fn shared_rows(before: u64, tasks: usize, least: usize) -> usize {
+    if tasks <= 1 {
+        return ROWS_PER_SLICE;
+    }
+    let least = least.clamp(LEAST_SHARED_ROWS, ROWS_PER_SLICE) as u64;
+    (before / (SLICES_PER_TASK * tasks as u64)).clamp(least, ROWS_PER_SLICE as u64) as usize
+}
+
 /// The rows of an input that no task has taken.
 pub(crate) struct Slices {
     schema: SchemaRef,
@@ -28,6 +43,8 @@ pub(crate) struct Slices {
     rows: Count,
     /// About the bytes of a slice.
     slice_bytes: usize,
+    /// The tasks that share the rows.
+    tasks: usize,
 }
 
 struct Input {
@@ -43,7 +60,7 @@ impl Slices {
     pub(crate) fn new(stream: SendableRecordBatchStream, rows: Count) -> Self {
         let schema = stream.schema();
         let input = Input { stream: Some(stream), batches: vec![], next_row: 0 };
-        Self { schema, input: Mutex::new(input), rows, slice_bytes: usize::MAX }
+        Self { schema, input: Mutex::new(input), rows, slice_bytes: usize::MAX, tasks: 1 }
     }
 
     /// These rows in slices that are small beside a memory limit.
@@ -52,6 +69,12 @@ impl Slices {
             self.slice_bytes = (bytes / LIMIT_PER_SLICE).max(LEAST_SLICE_BYTES);
         }
         self
+    }
+
+    /// These rows for several tasks: in small slices at first, as few batches may come, and in greater
+    /// ones the more rows have come.
+    pub(crate) fn shared_by(self, tasks: usize) -> Self {
+        Self { tasks, ..self }
     }
 
     /// The schema of the rows.
@@ -80,7 +103,7 @@ impl Slices {
                 Some(batch) if batch.num_rows() == 0 => {}
                 Some(batch) => {
                     self.rows.add(batch.num_rows());
-                    let most_rows = self.rows_per_slice(&batch);
+                    let most_rows = self.rows_per_slice(&batch, input.next_row);
                     break (batch, most_rows);
                 }
                 None => input.stream = None,
@@ -116,14 +139,15 @@ impl Slices {
         self.input.lock().await.batches.push((rows, all));
     }
 
-    /// How many rows of a batch are taken at a time.
-    fn rows_per_slice(&self, batch: &RecordBatch) -> usize {
+    /// How many rows of a batch are taken at a time, where `before` rows have come before it.
+    fn rows_per_slice(&self, batch: &RecordBatch, before: u64) -> usize {
+        let most = shared_rows(before, self.tasks, 1);
         if self.slice_bytes == usize::MAX {
-            return ROWS_PER_SLICE;
+            return most;
         }
         let bytes: usize = batch.columns().iter().map(stored_bytes).sum();
         let row_bytes = bytes.div_ceil(batch.num_rows().max(1)).max(1);
-        (self.slice_bytes / row_bytes).clamp(LEAST_ROWS_PER_SLICE, ROWS_PER_SLICE)
+        (self.slice_bytes / row_bytes).clamp(LEAST_ROWS_PER_SLICE, ROWS_PER_SLICE).min(most)
     }
 }
 
@@ -141,12 +165,18 @@ mod tests {
 
     /// The rows of each slice of a batch of 12 rows, each of 64 kB.
     async fn slices(limit: MemoryLimit) -> Vec<usize> {
+        slices_of(1, 1, limit).await
+    }
+
+    /// The rows of each slice of some such batches, which tasks share.
+    async fn slices_of(batches: usize, tasks: usize, limit: MemoryLimit) -> Vec<usize> {
         let rows = vec![vec![7_u8; 64 << 10]; 12];
         let array = FixedSizeBinaryArray::try_from_iter(rows.into_iter()).unwrap();
         let batch = RecordBatch::try_from_iter([("a", Arc::new(array) as ArrayRef)]).unwrap();
-        let (schema, batches) = (batch.schema(), futures::stream::iter([Ok(batch)]));
+        let schema = batch.schema();
+        let batches = futures::stream::iter((0..batches).map(move |_| Ok(batch.clone())));
         let stream = Box::pin(RecordBatchStreamAdapter::new(schema, batches));
-        let slices = Slices::new(stream, Count::new()).within(&limit);
+        let slices = Slices::new(stream, Count::new()).within(&limit).shared_by(tasks);
         let mut all = vec![];
         while let Some((first_row, rows)) = slices.next().await.unwrap() {
             assert_eq!(first_row, all.iter().sum::<usize>() as u64);
@@ -160,6 +190,16 @@ mod tests {
         assert_eq!(slices(MemoryLimit::Infinite).await, [5, 5, 2]);
         assert_eq!(slices(MemoryLimit::Finite(64 << 20)).await, [4, 4, 4]);
         assert_eq!(slices(MemoryLimit::Finite(1)).await, [2; 6]);
+    }
+
+    /// The first rows are shared out in small slices, later ones in greater ones.
+    #[tokio::test]
+    async fn few_batches_are_shared_by_all_tasks() {
+        assert_eq!(slices_of(1, 2, MemoryLimit::Infinite).await, [2; 6]);
+        let many = slices_of(10, 2, MemoryLimit::Infinite).await;
+        assert_eq!(many.iter().sum::<usize>(), 120);
+        assert_eq!((many[0], many[many.len() - 3]), (2, 5));
+        assert!(slices_of(10, 3, MemoryLimit::Finite(1)).await.iter().all(|&rows| rows == 2));
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 8)]
