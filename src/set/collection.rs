@@ -26,6 +26,8 @@ pub struct SetCollection {
     groups: RowGroups,
     /// Token ranks are below this.
     universe: u32,
+    /// In how many sets each of the last ranks stands; empty where they were not counted.
+    frequencies: Vec<u32>,
     /// The copies of the collection on devices.
     copies: DeviceCopies,
 }
@@ -41,16 +43,29 @@ pub(crate) struct Parts {
     pub rows: Vec<u32>,
     pub setless_rows: Vec<u32>,
     pub universe: u32,
+    pub frequencies: Vec<u32>,
 }
 
 impl SetCollection {
+    /// At most so many ranks have their frequencies kept.
+    pub(crate) const MOST_FREQUENCIES: usize = 1 << 10;
+
     pub(crate) fn from_parts(parts: Parts) -> Self {
-        let Parts { tokens, offsets, unknown, runs, row_offsets, rows, setless_rows, universe } =
-            parts;
+        let Parts {
+            tokens,
+            offsets,
+            unknown,
+            runs,
+            row_offsets,
+            rows,
+            setless_rows,
+            universe,
+            frequencies,
+        } = parts;
         debug_assert_eq!(offsets.last().copied().unwrap_or(0) as usize, tokens.len());
         let groups = RowGroups::new(row_offsets, rows, setless_rows);
         let copies = DeviceCopies::default();
-        Self { tokens, offsets, unknown, runs, groups, universe, copies }
+        Self { tokens, offsets, unknown, runs, groups, universe, frequencies, copies }
     }
 
     /// The number of distinct sets.
@@ -153,9 +168,16 @@ impl SetCollection {
         self.universe
     }
 
+    /// In how many sets each rank from `first` on stands, where that has been counted.
+    pub(crate) fn frequencies(&self, first: u32) -> Option<&[u32]> {
+        let counted = self.universe as usize - self.frequencies.len();
+        self.frequencies.get((first as usize).checked_sub(counted)?..)
+    }
+
     /// The bytes allocated.
     pub fn size_in_bytes(&self) -> usize {
-        (self.tokens.capacity() + self.unknown.capacity()) * size_of::<u32>()
+        (self.tokens.capacity() + self.unknown.capacity() + self.frequencies.capacity())
+            * size_of::<u32>()
             + self.offsets.capacity() * size_of::<u64>()
             + self.groups.size_in_bytes()
             + self.runs.size_in_bytes()

@@ -18,12 +18,13 @@ const POOL: (f64, f64) = (96.0, 320.0);
 const TOKENS: u32 = 1 << 16;
 /// Nanoseconds of trying a pair, and the share of a join's time that the tries may take.
 const PAIR: f64 = 15.0;
-const SHARE: f64 = 0.02;
+const SHARE: f64 = 0.01;
 /// Partners of a set of the pool under which postings are tried, and how many of these, about; tokens
-/// that finding the postings passes at most.
+/// that finding the postings passes at most, and the nanoseconds of passing one.
 const SUFFIX_PAIRS: usize = 12;
 const POSTINGS: f64 = 4096.0;
-const PASSED: usize = 1 << 21;
+const PASSED: (f64, f64) = (32e3, 2e6);
+const PASS: f64 = 5.0;
 
 /// The number of widths that the signatures of postings may have.
 const WIDTHS: usize = SuffixTest::WIDTHS.len();
@@ -57,18 +58,20 @@ impl Sampled {
         let sets: Vec<SetId> = Evenly::new(build.len(), wanted).iter().collect();
         // Where pairs share many prefix tokens, the sample takes one token in several.
         let tries = POSTINGS.min(f64::from(16 * TOKENS / average)).max(16.0);
+        let passed = 2 * sets.len().max(1) * average as usize;
+        let affordable = (SHARE * estimate / PASS).clamp(PASSED.0, PASSED.1);
+        let suffix_pairs = (affordable as usize / passed).min(SUFFIX_PAIRS);
         let expected = statistics.postings / statistics.admissible_pairs.max(1.0)
-            * (sets.len() * SUFFIX_PAIRS) as f64;
+            * (sets.len() * suffix_pairs) as f64;
         let mut signatures = vec![0; sets.len() * scheme.words()];
         for (&set, signature) in sets.iter().zip(signatures.chunks_exact_mut(scheme.words())) {
             scheme.sign(build.tokens(set), signature);
         }
-        let passed = 2 * sets.len().max(1) * average as usize;
         let pool = Pool {
             signatures,
             words: scheme.words(),
             every: (expected / tries) as u32 + 1,
-            suffix_pairs: (PASSED / passed).min(SUFFIX_PAIRS),
+            suffix_pairs,
             sets,
         };
         let tally = pool.try_all(build, spec, context)?;

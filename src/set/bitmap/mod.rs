@@ -103,7 +103,7 @@ impl Strategy<SetJoin> for BitmapBlocks {
         };
         let (front, tests) = best_front(join, &unions);
         let candidates = admissible_pairs * join.signature_share(join.signature_words());
-        let whole = if join.scheme().is_exact() { 0.0 } else { candidate_size.min(LARGE) };
+        let whole = if join.has_exact_scheme() { 0.0 } else { candidate_size.min(LARGE) };
         let compared = whole * nanos::FETCHED + (candidate_size - LARGE).max(0.0) * nanos::COMPARED;
         let decided = tests + candidates * (nanos::CANDIDATE + compared);
         let cpu = terms.has(Placement::Cpu).then(|| Cost::cpu(decided));

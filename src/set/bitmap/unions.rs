@@ -29,7 +29,7 @@ const MOST_WORDS: usize = WIDTHS[WIDTHS.len() - 1];
 const MOST_MEMBERS: usize = MEMBERS[MEMBERS.len() - 1];
 /// Probe sets and columns of a sample.
 const ROWS: u32 = 64;
-const COLUMNS: usize = 128;
+const COLUMNS: usize = 64;
 
 /// The form of the columns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

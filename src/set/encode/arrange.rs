@@ -29,6 +29,8 @@ pub(crate) struct Gathered {
     pub same_as: Vec<u32>,
     /// Where the rows of the parts stand in the input, ascending.
     pub stretches: Vec<Stretch>,
+    /// In how many sets the last tokens stand, where that has been counted.
+    pub frequencies: Vec<u32>,
 }
 
 /// Neighbouring rows that one encoder has read.
@@ -71,7 +73,7 @@ impl Gathered {
         let rows = sets.set_of_row().len() as u32;
         let stretches = vec![Stretch { first_row: 0, part: 0, start: 0, len: rows }];
         let starts = vec![0, sets.len() as u32];
-        Self { parts: vec![sets], starts, same_as: vec![], stretches }
+        Self { parts: vec![sets], starts, same_as: vec![], stretches, frequencies: vec![] }
     }
 
     /// The number of the part that holds a set.
@@ -84,6 +86,7 @@ impl Gathered {
         self.parts.iter().map(DistinctSets::size_in_bytes).sum::<usize>()
             + self.same_as.capacity() * size_of::<u32>()
             + self.stretches.capacity() * size_of::<Stretch>()
+            + self.frequencies.capacity() * size_of::<u32>()
     }
 
     /// The part that holds a set, and its id there.
@@ -146,7 +149,8 @@ impl Gathered {
     ) -> Result<SetCollection> {
         self.parts.iter_mut().for_each(DistinctSets::close);
         let (order, runs) = self.sorted(threads, cancel)?;
-        let mut parts = Parts { universe, ..Parts::default() };
+        let frequencies = std::mem::take(&mut self.frequencies);
+        let mut parts = Parts { universe, frequencies, ..Parts::default() };
         parts.offsets = self.offsets(&order, &runs, threads, cancel)?;
         parts.runs = Runs::of(runs.iter().map(|run| (run.key, run.size, run.sets)));
         parts.tokens = self.copied(&order, &parts.offsets, threads, cancel)?;

@@ -37,7 +37,8 @@ pub(crate) fn finish_growth(encoders: &[(&BuildEncoder, &KeyDictionary)]) -> (us
     // All counters together have no more entries than there are tokens.
     let order = (tokens + distinct) * size_of::<u32>() + TokenOrder::footprint(distinct, tokens);
     let collection = Gathered::collection_bytes(sets, rows, tokens, token_bytes);
-    (merge + maps + repeats + order.max(collection), merge)
+    let kept = SetCollection::MOST_FREQUENCIES.min(distinct) * size_of::<u32>();
+    (merge + maps + repeats + order.max(collection) + kept, merge)
 }
 
 /// Merges the rows that several encoders have read, each with its own keys, and orders tokens and
@@ -65,7 +66,9 @@ pub fn finish(
     let ordering = TokenOrder::footprint(universe as usize, parts.token_count());
     context.reserve(held + (counters + 1) * universe as usize * size_of::<u32>() + ordering)?;
     let frequencies = parts.frequencies(universe, counters, context.cancel)?;
-    let ranks = TokenOrder::by_frequency(&frequencies, context.threads)?.into_ranks();
+    let order = TokenOrder::by_frequency(&frequencies, context.threads)?;
+    let last = order.last(&frequencies, SetCollection::MOST_FREQUENCIES);
+    let ranks = order.into_ranks();
     drop(frequencies);
     context.cancel.check()?;
     let marks = parts.mark_bytes(universe, context.threads);
@@ -73,7 +76,7 @@ pub fn finish(
     parts.map_to_ranks(&ranks, marks > 0, context)?;
     dictionary.map_ids(&ranks, context.threads)?;
     drop(ranks);
-    let gathered = parts.into_gathered();
+    let gathered = Gathered { frequencies: last, ..parts.into_gathered() };
     held = dictionary.size() + keys.size_in_bytes() + gathered.size_in_bytes();
     context.reserve(held + gathered.collection_growth())?;
     let collection = gathered.into_collection(universe, context.threads, context.cancel)?;

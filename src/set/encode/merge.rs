@@ -82,7 +82,13 @@ impl Parts {
         stretches.sort_unstable_by_key(|stretch| stretch.first_row);
         news.sort_unstable_by_key(|(first_row, _)| *first_row);
         Self {
-            gathered: Gathered { parts: sets, starts, same_as: vec![], stretches },
+            gathered: Gathered {
+                parts: sets,
+                starts,
+                same_as: vec![],
+                stretches,
+                frequencies: vec![],
+            },
             dictionaries,
             keys,
             news: news.into_iter().map(|(_, new)| new).collect(),

@@ -66,6 +66,18 @@ impl TokenOrder {
         Ok(Self { ranks })
     }
 
+    /// The frequencies of the last `most` tokens of the order, which ascend.
+    pub(crate) fn last(&self, frequencies: &[u32], most: usize) -> Vec<u32> {
+        let first = self.ranks.len().saturating_sub(most);
+        let mut last = vec![0; self.ranks.len() - first];
+        for (&rank, &frequency) in self.ranks.iter().zip(frequencies) {
+            if let Some(place) = (rank as usize).checked_sub(first) {
+                last[place] = frequency;
+            }
+        }
+        last
+    }
+
     /// The bytes needed while ordering `tokens` tokens that stand in sets `uses` times.
     pub(crate) fn footprint(tokens: usize, uses: usize) -> usize {
         let frequent = tokens.min(uses / COUNTED_FREQUENCIES);
@@ -98,8 +110,15 @@ mod tests {
         let frequencies: Vec<u32> = (0..9000).map(|i| (i * 7) % 5000 * (i % 3)).collect();
         let mut expected: Vec<u32> = (0..9000).collect();
         expected.sort_by_key(|&id| frequencies[id as usize]);
+        let mut ascending = frequencies.clone();
+        ascending.sort_unstable();
         for threads in [1, 2, 5] {
-            let ranks = TokenOrder::by_frequency(&frequencies, threads).unwrap().into_ranks();
+            let order = TokenOrder::by_frequency(&frequencies, threads).unwrap();
+            for most in [0, 1, 700, 9000, 9001] {
+                let last = &ascending[9000_usize.saturating_sub(most)..];
+                assert_eq!(order.last(&frequencies, most), last);
+            }
+            let ranks = order.into_ranks();
             let mut ranked = expected.iter().enumerate();
             assert!(ranked.all(|(rank, &id)| ranks[id as usize] == rank as u32));
         }

@@ -153,18 +153,21 @@ fn words_for(build: &SetCollection) -> usize {
     (average * 6).div_ceil(WORD).next_multiple_of(2).clamp(2, MAX_WORDS)
 }
 
-/// In how many sets of a sample each of the most frequent tokens stands.
+/// In how many sets, or sets of a sample, each of the most frequent tokens stands.
 struct Frequencies {
     /// The first token counted.
     first: u32,
     counts: Vec<u32>,
-    /// Sets in the sample.
+    /// Sets whose tokens were counted.
     sets: u32,
 }
 
 impl Frequencies {
     /// Counts the tokens from `first` on.
     fn of(build: &SetCollection, first: u32) -> Self {
+        if let Some(counts) = build.frequencies(first) {
+            return Self { first, counts: counts.to_vec(), sets: build.len() };
+        }
         let mut counts = vec![0; (build.universe() - first) as usize];
         let average = (build.token_count() / build.len().max(1) as usize).max(1);
         let sample = (SAMPLE_TOKENS / average).clamp(1, SAMPLE) as u32;
