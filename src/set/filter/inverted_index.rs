@@ -40,6 +40,7 @@ impl InvertedIndex {
         for (run, sets) in build.runs().iter() {
             context.cancel.check()?;
             let prefix = prefix(run);
+            let sets = if prefix == 0 { 0..0 } else { sets };
             for set in sets {
                 if set % CHECK_EVERY == 0 {
                     context.cancel.check()?;
@@ -60,6 +61,7 @@ impl InvertedIndex {
         for (run, range) in runs.into_iter().rev() {
             context.cancel.check()?;
             let prefix = prefix(run);
+            let range = if prefix == 0 { 0..0 } else { range };
             for set in range.rev() {
                 if set % CHECK_EVERY == 0 {
                     context.cancel.check()?;

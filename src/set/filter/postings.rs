@@ -58,6 +58,17 @@ pub(crate) struct Hints(pub Vec<u32>);
 /// A signature of tokens that stand behind one position.
 pub(crate) type SuffixSignature = [u32; MAX_WORDS];
 
+/// By number, a bit of the widest signatures: processors shift words of 64 bits at most.
+static WIDE_BITS: [u128; 32 * MAX_WORDS] = {
+    let mut bits = [1; 32 * MAX_WORDS];
+    let mut number = 1;
+    while number < bits.len() {
+        bits[number] = bits[number - 1] << 1;
+        number += 1;
+    }
+    bits
+};
+
 /// The signature of some tokens in `words` words (0, 1, 2 or 4), the first one lowest.
 #[inline(always)]
 pub(crate) fn sign(tokens: &[u32], words: usize) -> u128 {
@@ -65,7 +76,7 @@ pub(crate) fn sign(tokens: &[u32], words: usize) -> u128 {
     match words {
         0 => 0,
         1 | 2 => tokens.iter().fold(0, |s, &t| s | 1_u64 << (t & last)).into(),
-        _ => tokens.iter().fold(0, |s, &t| s | 1_u128 << (t & last)),
+        _ => tokens.iter().fold(0, |s, &t| s | WIDE_BITS[t as usize % WIDE_BITS.len()]),
     }
 }
 

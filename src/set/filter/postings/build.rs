@@ -168,7 +168,8 @@ fn shares(
     Ok((ranges, bytes))
 }
 
-/// Calls `visit` with each set of a range, its tokens, and how many of them are its prefix.
+/// Calls `visit` with each set of a range that has a prefix, its tokens, and how many of them are the
+/// prefix.
 fn each_prefix(
     build: &SetCollection,
     sets: &Range<SetId>,
@@ -181,7 +182,9 @@ fn each_prefix(
         cancel.check()?;
         let Some((run, ids)) = build.runs().of_set(set) else { break };
         let prefix = prefix(run) as usize;
-        for set in set..ids.end.min(sets.end) {
+        // Of sets that match none but equal ones there may be many.
+        let some = if prefix == 0 { set..set } else { set..ids.end.min(sets.end) };
+        for set in some {
             if set % CHECK_EVERY == 0 {
                 cancel.check()?;
             }
