@@ -31,8 +31,10 @@ pub(crate) mod nanos {
     /// Comparing the signatures of a candidate, and the further cost where they outgrow the caches.
     pub(super) const SIGNATURE: f64 = 16.0;
     pub(super) const UNCACHED_SIGNATURE: f64 = 45.0;
-    /// Verifying a candidate: always, and for each token of a set of it.
-    pub(super) const VERIFY: f64 = 25.0;
+    /// Verifying a candidate: always, the further cost where the sets outgrow the caches, and for each
+    /// token of a set of it.
+    pub(super) const VERIFY: f64 = 14.0;
+    pub(super) const UNCACHED_VERIFY: f64 = 30.0;
     pub(super) const VERIFY_TOKEN: f64 = 0.5;
     /// Packing a candidate for a GPU.
     pub(super) const PACK: f64 = 3.0;
@@ -50,7 +52,7 @@ pub(crate) enum Verification {
     Device,
 }
 
-/// Bytes of postings or signatures beyond which they come from memory.
+/// Bytes of postings, signatures or sets beyond which they come from memory.
 const CACHE: f64 = 24e6;
 
 /// The parts of a filter and its verifier that the estimate chooses.
@@ -103,7 +105,10 @@ impl Filtered {
 fn verification(statistics: &Statistics, candidates: f64, place: Verification) -> Cost {
     match place {
         Verification::Cpu => {
-            let verify = nanos::VERIFY + nanos::VERIFY_TOKEN * statistics.candidate_size;
+            let uncached = (4.0 * statistics.tokens / CACHE).min(1.0);
+            let verify = nanos::VERIFY
+                + uncached * nanos::UNCACHED_VERIFY
+                + nanos::VERIFY_TOKEN * statistics.candidate_size;
             Cost::cpu(candidates * verify)
         }
         Verification::Device => sending(statistics, candidates),

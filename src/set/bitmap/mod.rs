@@ -54,8 +54,8 @@ use crate::set::tiles::{self, Fit, Residence};
 /// [`test_rate`].
 mod nanos {
     /// Testing a probe set with a set of a block: always, and for each word.
-    pub(super) const TEST: f64 = 0.03;
-    pub(super) const WORD: f64 = 0.06;
+    pub(super) const TEST: f64 = 0.04;
+    pub(super) const WORD: f64 = 0.075;
     /// Going on from columns that pass to their blocks, for each pair behind them.
     pub(super) const REGROUP: f64 = 0.2;
     /// The cost of a survivor until it is decided.
