@@ -28,7 +28,7 @@ mod parts;
 pub(crate) mod probe;
 pub(crate) mod rows;
 pub(crate) mod sink;
-mod spill;
+pub(crate) mod spill;
 #[cfg(test)]
 mod tests;
 

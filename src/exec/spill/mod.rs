@@ -28,6 +28,7 @@ mod checked;
 mod choices;
 mod context;
 mod driver;
+mod files;
 mod plan;
 mod queue;
 mod store;
@@ -36,4 +37,5 @@ mod writer;
 
 pub(crate) use choices::ShowChoices;
 pub(crate) use driver::{SpilledBuild, SpilledJoin};
+pub(crate) use files::{OpenFile, Progress, Written, disk_error, open_file, spill_manager};
 pub(crate) use store::{Built, SpillRequest};

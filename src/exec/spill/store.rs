@@ -8,16 +8,15 @@ use datafusion::common::runtime::JoinSet;
 use datafusion::common::{Result, internal_err};
 use datafusion::execution::TaskContext;
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryLimit};
-use datafusion::physical_plan::SpillManager;
-use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, SpillMetrics};
+use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 
 use super::bands::Bands;
-use super::checked;
 use super::choices::{AllChoices, ShowChoices};
 use super::context::SpillContext;
 use super::driver::{SpilledBuild, all_of};
+use super::files::spill_manager;
 use super::plan::StoredPlan;
 use super::stored::{Growth, Reloaded, StoredBuild};
 use super::writer::{SideWriter, WriterLimits};
@@ -116,14 +115,6 @@ impl SpillContext {
         }
     }
 
-    fn manager(&self, side: Side) -> Result<SpillManager> {
-        let compression = self.task.session_config().spill_compression();
-        let metrics = SpillMetrics::new(&self.plan_metrics, 0);
-        let schema = Arc::clone(&self.plan.schemas[side as usize]);
-        let checked = checked::environment(&self.task.runtime_env())?;
-        Ok(SpillManager::new(checked, metrics, schema).with_compression_type(compression))
-    }
-
     /// A writer that shares `room` bytes with others.
     fn writer(
         &self,
@@ -151,7 +142,8 @@ impl SpillContext {
             // The rows read may have taken all memory; the writer needs this little to free it.
             reservation.grow(2 * LEAST_BUFFER_BYTES);
         }
-        let manager = self.manager(side)?;
+        let schema = Arc::clone(&self.plan.schemas[side as usize]);
+        let manager = spill_manager(&self.task, &self.plan_metrics, schema)?;
         let form = Arc::clone(&self.plan.forms[side as usize]);
         let bands = Arc::clone(bands);
         Ok(SideWriter::new(manager, form, bands, keeps_itemless, limits, reservation))

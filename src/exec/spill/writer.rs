@@ -1,19 +1,17 @@
 //! Rows on their way to disk: gathered, cut into bands, written band by band.
 
-use std::io::{self, ErrorKind};
 use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, RecordBatch};
 use arrow::compute::interleave_record_batch;
 use arrow::datatypes::SchemaRef;
-use arrow::error::ArrowError;
 use datafusion::common::{DataFusionError, Result};
 use datafusion::execution::memory_pool::MemoryReservation;
-use datafusion::execution::spill_file::SpillFile;
 use datafusion::physical_plan::SpillManager;
 
 use super::bands::Bands;
+use super::files::{OpenFile, Progress, Written, disk_error, open_file};
 use crate::engine::{ANYWHERE, StoredForm, StoredRows};
 use crate::exec::rows::payload::stored_bytes;
 use crate::exec::rows::segment::{Segment, SpilledSide};
@@ -220,61 +218,9 @@ impl SideWriter {
 
     /// Says how far spilling came when the disk had no more room.
     fn disk_error(&self, error: DataFusionError) -> DataFusionError {
-        // The limit reaches us as an error of the file.
-        let (message, cause) = match error.find_root() {
-            DataFusionError::ArrowError(error, _) => match &**error {
-                ArrowError::IoError(message, error) => (message.as_str(), Some(error)),
-                _ => ("", None),
-            },
-            DataFusionError::IoError(error) => ("", Some(error)),
-            _ => ("", None),
-        };
-        if cause.is_some_and(are_too_many_files) {
-            return error.context(format!(
-                "a similarity join that does not fit into the memory limit keeps its inputs on \
-                 disk, and {} files of this one are all that the system lets this process open: \
-                 raise that limit (ulimit -n), or the memory limit, which makes fewer of them",
-                self.done.len() + self.open.iter().flatten().count()
-            ));
-        }
-        let full = message.contains("exceeded the allowable limit")
-            || cause.is_some_and(|error| error.kind() == ErrorKind::StorageFull);
-        let error = match full {
-            true => DataFusionError::ResourcesExhausted(error.strip_backtrace()),
-            false => error,
-        };
-        error.context(format!(
-            "a similarity join that does not fit into the memory limit keeps its inputs on disk, \
-             and could not write more than {} rows ({} bytes before compression) of this one; \
-             give it more room with --disk-limit (datafusion.runtime.max_temp_directory_size) or \
-             another datafusion.runtime.temp_directory, or raise the memory limit",
-            self.written_rows, self.written_bytes
-        ))
+        let files = self.done.len() + self.open.iter().flatten().count();
+        disk_error(error, &Progress { files, rows: self.written_rows, bytes: self.written_bytes })
     }
-}
-
-/// Whether the process has as many files open as it may have.
-fn are_too_many_files(error: &io::Error) -> bool {
-    // EMFILE on Linux and macOS; the standard library has no kind for it.
-    cfg!(unix) && error.raw_os_error() == Some(24)
-}
-
-/// A file that is being written: adds a batch and gives its bytes in memory, or without one ends
-/// the file.
-type OpenFile = Box<dyn FnMut(Option<&RecordBatch>) -> Result<Written> + Send>;
-
-enum Written {
-    Batch(usize),
-    End(Option<Arc<dyn SpillFile>>),
-}
-
-fn open_file(manager: &SpillManager) -> Result<OpenFile> {
-    // The file's own type cannot be named outside of DataFusion.
-    let mut file = manager.create_in_progress_file("SetSimilarityJoin")?;
-    Ok(Box::new(move |batch| match batch {
-        Some(batch) => file.append_batch(batch).map(Written::Batch),
-        None => file.finish().map(Written::End),
-    }))
 }
 
 impl OpenSegment {
