@@ -56,6 +56,11 @@ impl Numbered<'_> {
         Ok(JoinInput::Two { left: input, right, build, partitions })
     }
 
+    /// The columns of each side without the numbers, which are behind them.
+    pub(super) fn columns(&self) -> [usize; 2] {
+        self.tables.map(Table::columns)
+    }
+
     /// The output of a join of these rows by `call` over `arguments`.
     ///
     /// # Errors

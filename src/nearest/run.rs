@@ -220,6 +220,7 @@ impl Run {
         };
         let (output, schema) = numbered.output(search.predicate.call, &search.arguments)?;
         let join = self.join.matches(search, bound, output, schema);
+        let join = join.with_column_behind(numbered.columns())?;
         let options = self.options.clone();
         let input = numbered.input(&options, copies)?;
         Ok(Arc::new(SetSimilarityJoinExec::try_new(input, join, &self.families, options)?))

@@ -1,6 +1,7 @@
 //! The join that a [`SetSimilarityJoinExec`](crate::exec::SetSimilarityJoinExec) computes, as the planner
 //! hands it over: nothing here says how.
 
+mod behind;
 mod function;
 mod nearest;
 mod predicate;

@@ -194,6 +194,7 @@ impl Search {
         let predicate = Predicate { bound, ..self.join.predicate };
         let (output, schema) = numbered.output(predicate.call, &self.join.arguments)?;
         let join = SimilarityJoin { predicate, output, schema, ..self.join.clone() };
+        let join = join.with_column_behind(numbered.columns())?;
         let input = numbered.input(&self.options, &copies)?;
         let options = self.options.clone();
         let plan = SetSimilarityJoinExec::try_new(input, join, &self.families, options)?;

@@ -2,10 +2,9 @@
 
 use std::sync::Arc;
 
-use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{Result, internal_err};
 use datafusion::physical_expr::PhysicalExprRef;
-use datafusion::physical_expr::expressions::{Column, LambdaExpr, LambdaVariable};
+use datafusion::physical_expr::expressions::{Column, LambdaExpr};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::execution_plan::reset_plan_states;
@@ -133,36 +132,8 @@ impl Distribution<'_> {
 
 /// `join`, over the inputs of two grids, over what the grids give: the same columns and a tile
 /// behind them.
-fn over_tiles(mut join: SimilarityJoin, grids: [&AxisGridExec; 2]) -> Result<SimilarityJoin> {
-    let columns = grids.map(|grid| grid.input().schema().fields().len());
-    for ((argument, filter), columns) in
-        join.arguments.iter_mut().zip(&mut join.side_filters).zip(columns)
-    {
-        *argument = with_column_behind(argument, columns)?;
-        if let Some(filter) = filter {
-            *filter = with_column_behind(filter, columns)?;
-        }
-    }
-    for (left, right) in &mut join.on {
-        *left = with_column_behind(left, columns[0])?;
-        *right = with_column_behind(right, columns[1])?;
-    }
-    Ok(join)
-}
-
-/// `expr`, compiled over a schema of `columns` columns, over the same schema with one more column
-/// behind. The parameters of lambdas are numbered from behind the columns on: they move.
-fn with_column_behind(expr: &PhysicalExprRef, columns: usize) -> Result<PhysicalExprRef> {
-    let moved = Arc::clone(expr).transform_up(|expr| {
-        Ok(match expr.downcast_ref::<LambdaVariable>() {
-            Some(variable) if variable.index() >= columns => Transformed::yes(Arc::new(
-                LambdaVariable::new(variable.index() + 1, Arc::clone(variable.field())),
-            )
-                as PhysicalExprRef),
-            _ => Transformed::no(expr),
-        })
-    })?;
-    Ok(moved.data)
+fn over_tiles(join: SimilarityJoin, grids: [&AxisGridExec; 2]) -> Result<SimilarityJoin> {
+    join.with_column_behind(grids.map(|grid| grid.input().schema().fields().len()))
 }
 
 /// The histogram of the rows of `input`, or of a sample of it, in one partition. Tasks have even
