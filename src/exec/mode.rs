@@ -213,7 +213,7 @@ fn have_types_of(left: &Arc<dyn ExecutionPlan>, right: &Arc<dyn ExecutionPlan>) 
 /// Any distribution of an input that has several partitions. An engine for clusters makes tasks of
 /// partitions. Unlike one process, it does not deal the rows of a partition out in turn, so that a
 /// shuffle has to.
-fn spread(input: &Arc<dyn ExecutionPlan>) -> Distribution {
+pub(crate) fn spread(input: &Arc<dyn ExecutionPlan>) -> Distribution {
     if input.output_partitioning().partition_count() > 1 {
         return Distribution::UnspecifiedDistribution;
     }

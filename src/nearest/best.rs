@@ -156,6 +156,30 @@ impl Best {
         (shard.counts[row] > 0).then(|| shard.keys[row * self.count])
     }
 
+    /// Whether a row has all its entries, none of them worse than `key`.
+    pub(super) fn is_full_within(&self, row: u32, key: ScoreKey) -> bool {
+        self.is_full(row) && self.worst(row).is_some_and(|worst| worst <= key)
+    }
+
+    /// Offers the pairs of `other`, which has the same left rows. Its right rows have numbers from `first` on.
+    ///
+    /// # Errors
+    ///
+    /// When memory for ties is refused.
+    pub(super) async fn take_in(&self, other: &Self, first: u32) -> Result<()> {
+        let mut entries = vec![];
+        for start in (0..self.rows).step_by(SHARD_ROWS) {
+            for row in start..self.rows.min(start + SHARD_ROWS) {
+                let row = row as u32;
+                other.sorted(row, &mut entries);
+                self.offer(entries.iter().map(|(key, partner)| (row, first + partner, *key)));
+            }
+            self.settle()?;
+            tokio::task::yield_now().await;
+        }
+        Ok(())
+    }
+
     /// Forgets the pairs of a row.
     pub(super) fn clear(&self, row: u32) {
         let mut shard = self.shards[row as usize / SHARD_ROWS].lock();

@@ -25,12 +25,17 @@
 mod at_once;
 mod best;
 mod best_pairs;
+mod budget;
+mod left;
 mod node;
 mod numbered;
 mod output;
 mod pairs;
+mod right;
 mod rounds;
 mod run;
+mod search;
+mod stored;
 mod table;
 #[cfg(test)]
 mod tests;

@@ -1,60 +1,59 @@
 //! The plan node.
 
 use std::fmt;
-use std::ops::Range;
 use std::sync::Arc;
-use std::time::Instant;
 
-use arrow::array::RecordBatch;
 use arrow::datatypes::Schema;
-use datafusion::common::runtime::SpawnedTask;
 use datafusion::common::tree_node::TreeNodeRecursion;
-use datafusion::common::{JoinType, Result, internal_datafusion_err, internal_err};
-use datafusion::execution::memory_pool::{MemoryConsumer, MemoryLimit};
+use datafusion::common::{JoinType, Result, internal_err};
+use datafusion::execution::memory_pool::MemoryConsumer;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
 use datafusion::physical_plan::coop::cooperative;
-use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
+use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType, reset_plan_states};
 use datafusion::physical_plan::metrics::{
     BaselineMetrics, ExecutionPlanMetricsSet, MetricBuilder, MetricsSet, RecordOutput, Time,
 };
-use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_plan::stream::{RecordBatchReceiverStream, RecordBatchStreamAdapter};
 use datafusion::physical_plan::{
     ChildrenPropertiesMode, DisplayAs, DisplayFormatType, Distribution, ExecutionPlan,
     ExecutionPlanProperties, InputDistributionRequirements, Partitioning, PlanProperties,
     ReplaceChildrenOptions, apply_expression_roots,
 };
-use futures::{Stream, StreamExt, TryStreamExt, stream};
+use futures::{StreamExt, TryStreamExt, stream};
 use parking_lot::Mutex;
 
-use super::best::Best;
-use super::output::Output;
+use super::budget::Budget;
 use super::pairs::check_type;
-use super::run::{OnRound, Round, Run};
-use super::table::Table;
+use super::right::Reading;
+use super::run::{OnRound, Round};
+use super::search::NearestSearch;
 use crate::config::SimJoinOptions;
 use crate::engine::Families;
+use crate::exec::mode::spread;
 use crate::exec::{JoinInput, SetSimilarityJoinExec};
 use crate::spec::{NearestJoin, Order, Side};
 
 /// A join of each left row with its nearest right rows.
 ///
-/// Both inputs are read into memory as one partition each. The output is one partition, in the order of
-/// the left rows, the best neighbour of a row first. The similarity joins of its rounds work on all
-/// threads of the process; their build sides go to disk where memory is short.
+/// Each input is read as one partition, the right one first. The output is one partition. The similarity
+/// joins of its rounds work on all threads of the process; their build sides go to disk where memory is short.
 ///
-/// Memory: the rows of both inputs, and 12 bytes for each neighbour of a left row. Where the
-/// neighbours of all left rows do not fit, the left rows go through the rounds a part at a time.
+/// Memory: the right rows, a piece of the left rows, and 12 bytes for each neighbour of a row of that piece.
+/// Right rows that do not fit go to disk and are in memory a window at a time. Where the neighbours of a
+/// piece do not fit, its rows go through the rounds a part at a time.
 #[derive(Debug)]
 pub struct NearestJoinExec {
     input: JoinInput,
     join: Arc<NearestJoin>,
     families: Families,
     options: SimJoinOptions,
+    /// Whether tasks that do not see each other share the left rows.
+    shares_left_rows: bool,
     properties: Arc<PlanProperties>,
     metrics: ExecutionPlanMetricsSet,
     /// The rounds of the last execution, for EXPLAIN ANALYZE.
-    rounds: Arc<Mutex<Vec<Round>>>,
+    rounds: Arc<Mutex<RanRounds>>,
 }
 
 impl NearestJoinExec {
@@ -108,10 +107,39 @@ impl NearestJoinExec {
             join: Arc::new(join),
             families: families.clone(),
             options,
+            shares_left_rows: false,
             properties: Arc::new(properties),
             metrics: ExecutionPlanMetricsSet::new(),
             rounds: Arc::default(),
         })
+    }
+
+    /// The join for a cluster, whose tasks share the left rows: each finds the neighbours of its partitions of
+    /// them among all right rows. The output has the partitions of the left input. One input that is both sides
+    /// is read twice.
+    ///
+    /// # Errors
+    ///
+    /// When the plan of such an input cannot be copied.
+    pub fn with_shared_left_rows(self) -> Result<Self> {
+        let input = match self.input {
+            JoinInput::Itself { input, partitions } => JoinInput::Two {
+                right: reset_plan_states(Arc::clone(&input))?,
+                left: input,
+                build: Side::Right,
+                partitions,
+            },
+            two => two,
+        };
+        let partitions = input.side(Side::Left).output_partitioning().partition_count();
+        let partitioning = Partitioning::UnknownPartitioning(partitions);
+        let properties = self.properties.as_ref().clone().with_partitioning(partitioning);
+        Ok(Self { input, shares_left_rows: true, properties: Arc::new(properties), ..self })
+    }
+
+    /// Whether the tasks of a cluster share the left rows.
+    pub fn shares_left_rows(&self) -> bool {
+        self.shares_left_rows
     }
 
     /// The join as planned.
@@ -129,142 +157,80 @@ impl NearestJoinExec {
         &self.options
     }
 
-    /// Reads both sides.
-    fn read(
+    /// The search, and its inputs: the left one, and the right one where that is another.
+    fn search(
         &self,
+        partition: usize,
         context: &Arc<TaskContext>,
-    ) -> Result<impl Future<Output = Result<Run>> + Send + use<>> {
+        searched: Time,
+    ) -> Result<(NearestSearch, Inputs)> {
         let consumer = MemoryConsumer::new("NearestJoin");
         let memory = Arc::new(consumer.register(context.memory_pool()));
-        let input = |side: Side| self.input.side(side).execute(0, Arc::clone(context));
-        let left = input(Side::Left)?;
+        let input = |side: Side, partition: usize| {
+            self.input.side(side).execute(partition, Arc::clone(context))
+        };
         let right = match &self.input {
-            JoinInput::Two { .. } => Some(input(Side::Right)?),
+            JoinInput::Two { .. } => Some(input(Side::Right, 0)?),
             JoinInput::Itself { .. } => None,
         };
         let rounds = Arc::clone(&self.rounds);
-        rounds.lock().clear();
-        let count = MetricBuilder::new(&self.metrics).counter("rounds", 0);
+        if partition == 0 {
+            *rounds.lock() = RanRounds::default();
+        }
+        let count = MetricBuilder::new(&self.metrics).counter("rounds", partition);
         let on_round: OnRound = Arc::new(move |round| {
             count.add(1);
             rounds.lock().push(round);
         });
-        let (join, families) = (Arc::clone(&self.join), self.families.clone());
-        let (options, context) = (self.options.clone(), Arc::clone(context));
-        Ok(async move {
-            let left = Arc::new(Table::read(left, &memory).await?);
-            let itself = right.is_none();
-            let right = match right {
-                Some(right) => Arc::new(Table::read(right, &memory).await?),
-                None => Arc::clone(&left),
-            };
-            Ok(Run { join, left, right, itself, families, options, context, memory, on_round })
-        })
+        let search = NearestSearch {
+            join: Arc::clone(&self.join),
+            families: self.families.clone(),
+            options: self.options.clone(),
+            reading: Reading {
+                budget: Budget::new(context.memory_pool(), &self.options),
+                memory,
+                context: Arc::clone(context),
+                metrics: self.metrics.clone(),
+            },
+            on_round,
+            searched,
+        };
+        Ok((search, (input(Side::Left, partition)?, right)))
     }
 }
 
-/// The neighbours of all left rows; `searched` is told the time that finding them takes.
-fn neighbours(run: Run, searched: Time) -> Result<impl Stream<Item = Result<RecordBatch>>> {
-    let candidates: Arc<[u32]> = run.candidates()?.into();
-    run.memory.try_grow(candidates.len() * size_of::<u32>())?;
-    let parts = parts(&run, &candidates);
-    let batch_size = run.context.session_config().batch_size();
-    let run = Arc::new(run);
-    let parts = stream::iter(parts).then(move |(rows, places)| {
-        let (run, candidates) = (Arc::clone(&run), Arc::clone(&candidates));
-        let searched = searched.clone();
-        async move {
-            let part = &candidates[places];
-            let memory = run.memory.new_empty();
-            let best = Best::try_new(part.len(), run.count(), run.nearest(), memory)?;
-            let best = Arc::new(best);
-            if !part.is_empty() {
-                let started = Instant::now();
-                run.find(part, &best).await?;
-                searched.add_elapsed(started);
-            }
-            let [left, right] = [&run.left, &run.right].map(Arc::clone);
-            let join = &run.join;
-            let output = Output {
-                columns: join.output.clone(),
-                schema: Arc::clone(&join.schema),
-                order: join.order,
-                is_outer: join.join_type == JoinType::Left,
-                left,
-                right,
-            };
-            let made = Made { output, candidates: part.into(), best, batch_size };
-            Ok::<_, datafusion::error::DataFusionError>(made.batches(rows, run.threads()))
+type Inputs = (SendableRecordBatchStream, Option<SendableRecordBatchStream>);
+
+/// Batches of the output that wait to be asked for.
+const WAITING_BATCHES: usize = 2;
+
+/// Rounds that EXPLAIN ANALYZE shows.
+const SHOWN_ROUNDS: usize = 24;
+
+/// The first rounds of an execution, and the number of the others.
+#[derive(Debug, Default)]
+struct RanRounds {
+    first: Vec<Round>,
+    others: usize,
+}
+
+impl RanRounds {
+    fn push(&mut self, round: Round) {
+        match self.first.len() < SHOWN_ROUNDS {
+            true => self.first.push(round),
+            false => self.others += 1,
         }
-    });
-    Ok(parts.try_flatten())
-}
-
-/// The neighbours of a part of the left rows, which become batches.
-struct Made {
-    output: Output,
-    candidates: Arc<[u32]>,
-    best: Arc<Best>,
-    batch_size: usize,
-}
-
-impl Made {
-    /// The batches of some left rows, in their order, made by some tasks.
-    fn batches(
-        self,
-        rows: Range<u32>,
-        tasks: usize,
-    ) -> impl Stream<Item = Result<RecordBatch>> + Send + use<> {
-        /// Batches that a task makes, about, and their bytes: nobody accounts for them.
-        const BATCHES: usize = 8;
-        const BYTES: usize = 8 << 20;
-        let most = rows.len().max(1);
-        let of_row = self.best.most_of_row().max(1);
-        let made = (BATCHES * self.batch_size).min(BYTES / self.output.row_bytes().max(1));
-        let step = (made / of_row).clamp(1, most);
-        let starts = rows.clone().step_by(step);
-        let made = Arc::new(self);
-        let chunks = starts.map(move |start| {
-            let chunk = start..rows.end.min(start.saturating_add(step as u32));
-            let made = Arc::clone(&made);
-            SpawnedTask::spawn(async move {
-                let Self { output, candidates, best, batch_size } = &*made;
-                let batches = output.batches(chunk, candidates, best, *batch_size);
-                batches.collect::<Result<Vec<_>>>()
-            })
-        });
-        let chunks = stream::iter(chunks).map(|task| async move {
-            let made = task.join().await;
-            made.map_err(|e| internal_datafusion_err!("a task of NEAREST ended: {e}"))?
-        });
-        chunks
-            .buffered(tasks.max(1))
-            .map_ok(|batches| stream::iter(batches.into_iter().map(Ok)))
-            .try_flatten()
     }
 }
 
-/// A part of the left rows, and the candidates in it by their places.
-type Part = (Range<u32>, Range<usize>);
-
-/// Divides the left rows so that the neighbours of each part take a quarter of the memory at most.
-fn parts(run: &Run, candidates: &[u32]) -> Vec<Part> {
-    const PART_OF_LIMIT: usize = 4;
-    let of_row = Best::bytes(1, run.count());
-    let most = match run.context.memory_pool().memory_limit() {
-        MemoryLimit::Finite(bytes) => (bytes / PART_OF_LIMIT / of_row).max(1),
-        _ => usize::MAX,
-    };
-    let mut parts = vec![];
-    let (mut row, mut place) = (0, 0_usize);
-    loop {
-        let end = candidates.len().min(place.saturating_add(most));
-        let last = candidates.get(end).map_or(run.left.rows() as u32, |next| *next);
-        parts.push((row..last, place..end));
-        if end == candidates.len() {
-            return parts;
+impl fmt::Display for RanRounds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let rounds: Vec<String> = self.first.iter().map(Round::to_string).collect();
+        f.write_str(&rounds.join("; "))?;
+        match self.others {
+            0 => Ok(()),
+            others => write!(f, "; {others} more"),
         }
-        (row, place) = (last, end);
     }
 }
 
@@ -291,6 +257,9 @@ impl DisplayAs for NearestJoinExec {
             "NearestJoinExec: {}, {nearest}, join_type={}, {inputs}",
             join.text, join.join_type
         )?;
+        if self.shares_left_rows {
+            f.write_str(", mode=broadcast")?;
+        }
         if !join.on.is_empty() {
             let on: Vec<String> = join.on.iter().map(|(l, r)| format!("({l}, {r})")).collect();
             write!(f, ", on=[{}]", on.join(", "))?;
@@ -313,9 +282,9 @@ impl DisplayAs for NearestJoinExec {
             Some(_) => {}
             None => write!(f, ", search=all pairs")?,
         }
-        let rounds: Vec<String> = self.rounds.lock().iter().map(Round::to_string).collect();
-        if !rounds.is_empty() {
-            write!(f, ", rounds=[{}]", rounds.join("; "))?;
+        let rounds = self.rounds.lock();
+        if !rounds.first.is_empty() {
+            write!(f, ", rounds=[{rounds}]")?;
         }
         Ok(())
     }
@@ -335,8 +304,11 @@ impl ExecutionPlan for NearestJoinExec {
     }
 
     fn input_distribution_requirements(&self) -> InputDistributionRequirements {
-        let single = vec![Distribution::SinglePartition; self.children().len()];
-        InputDistributionRequirements::new(single)
+        let mut required = vec![Distribution::SinglePartition; self.children().len()];
+        if self.shares_left_rows {
+            required[0] = spread(self.input.side(Side::Left));
+        }
+        InputDistributionRequirements::new(required)
     }
 
     fn required_input_distribution(&self) -> Vec<Distribution> {
@@ -368,7 +340,11 @@ impl ExecutionPlan for NearestJoinExec {
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let input = self.input.with_children(&children)?;
         let (join, options) = (self.join.as_ref().clone(), self.options.clone());
-        Ok(Arc::new(Self::try_new(input, join, &self.families, options)?))
+        let node = Self::try_new(input, join, &self.families, options)?;
+        Ok(Arc::new(match self.shares_left_rows {
+            true => node.with_shared_left_rows()?,
+            false => node,
+        }))
     }
 
     fn with_new_children(
@@ -386,14 +362,21 @@ impl ExecutionPlan for NearestJoinExec {
         partition: usize,
         context: Arc<TaskContext>,
     ) -> Result<SendableRecordBatchStream> {
-        if partition > 0 {
-            return internal_err!("NearestJoinExec has 1 partition, not {partition}");
+        let partitions = self.properties.partitioning.partition_count();
+        if partition >= partitions {
+            return internal_err!("NearestJoinExec has {partitions} partitions, not {partition}");
         }
-        let read = self.read(&context)?;
         let emitted = BaselineMetrics::new(&self.metrics, partition);
-        let searched = emitted.elapsed_compute().clone();
-        let neighbours = move |run| neighbours(run, searched.clone());
-        let batches = stream::once(read).map(move |run| run.and_then(&neighbours)).try_flatten();
+        let (search, (left, right)) =
+            self.search(partition, &context, emitted.elapsed_compute().clone())?;
+        let schema = self.schema();
+        let batches = stream::once(async move {
+            let mut output = RecordBatchReceiverStream::builder(schema, WAITING_BATCHES);
+            let out = output.tx();
+            output.spawn(search.run(left, right, out));
+            output.build()
+        });
+        let batches = batches.flatten();
         let batches = batches.map_ok(move |batch| batch.record_output(&emitted));
         let batches = RecordBatchStreamAdapter::new(self.schema(), batches.boxed());
         Ok(Box::pin(cooperative(batches)))

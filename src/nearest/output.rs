@@ -26,6 +26,8 @@ pub(super) struct Output {
     pub is_outer: bool,
     pub left: Arc<Table>,
     pub right: Arc<Table>,
+    /// The numbers of the rows of `right` among all right rows: pairs with others are left out.
+    pub window: Range<u32>,
 }
 
 /// A row of the output: a left row, its neighbour and the score, `None` for a row without a neighbour.
@@ -59,11 +61,10 @@ impl Output {
                 if entries.is_empty() && self.is_outer {
                     waiting.push_back((row, None));
                 }
-                waiting.extend(
-                    entries
-                        .iter()
-                        .map(|(key, partner)| (row, Some((*partner, score_of(*key, self.order))))),
-                );
+                let within = entries.iter().filter(|(_, partner)| self.window.contains(partner));
+                waiting.extend(within.map(|(key, partner)| {
+                    (row, Some((*partner - self.window.start, score_of(*key, self.order))))
+                }));
             }
             let taken: Vec<_> = waiting.drain(..waiting.len().min(batch_size)).collect();
             (!taken.is_empty()).then(|| self.batch(&taken))

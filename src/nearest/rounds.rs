@@ -22,6 +22,9 @@ const FEW_PAIRS: usize = if cfg!(test) { 1 << 6 } else { 1 << 18 };
 /// The parts of a sample whose rows are to have their neighbours within the bounds of two rounds.
 const SERVED: [f64; 2] = [0.8, 0.95];
 
+/// Rows, at most, whose worst scores tell the bounds of the next rounds.
+const FOLLOWED: usize = 1 << 16;
+
 /// Samples, at most, before the last round.
 const MOST_SAMPLES: usize = 4;
 
@@ -37,13 +40,40 @@ pub(super) struct Rounds {
     samples: usize,
     /// The bound of the round before.
     former: Option<f64>,
+    /// Whether the planned bounds are those of pairs that rows have already.
+    follows: bool,
 }
 
 impl Rounds {
     /// Rounds that end with a join by the bound `last`.
     pub(super) fn new(function: Function, last: f64) -> Self {
         let planned = function.info().rounds.iter().rev().copied().collect();
-        Self { function, last, planned, samples: 0, former: None }
+        Self { function, last, planned, samples: 0, former: None, follows: false }
+    }
+
+    /// Plans bounds within which the rows at `places` have all pairs that are better than those they carry: rows
+    /// that carry as many as they may have need no others. Where few rows do, the bounds stay as they are.
+    pub(super) fn follow(&mut self, carried: &Best, places: &[u32]) {
+        let full = places.iter().filter(|place| carried.is_full(**place));
+        let step = places.len().div_ceil(FOLLOWED).max(1);
+        let (mut keys, mut last, mut rows) = (vec![], None, 0);
+        for key in full.filter_map(|place| carried.worst(*place)) {
+            last = last.max(Some(key));
+            if rows % step == 0 {
+                keys.push(key);
+            }
+            rows += 1;
+        }
+        if rows * 2 < places.len() || rows == 0 {
+            return;
+        }
+        keys.sort_unstable();
+        let order = self.function.info().order;
+        let served = |part: &f64| keys.get((keys.len() as f64 * part) as usize).copied();
+        let bounds = last.into_iter().chain(SERVED.iter().rev().filter_map(served));
+        let bounds = bounds.map(|key| score_of(key, order));
+        self.planned = bounds.filter(|bound| bound.is_finite()).collect();
+        self.follows = true;
     }
 
     /// Whether `bound` admits more than `other`.
@@ -62,7 +92,10 @@ impl Rounds {
     /// The errors of joining a sample.
     pub(super) async fn next(&mut self, run: &Run, active: &[u32]) -> Result<(f64, bool)> {
         let right = run.right_rows();
-        if active.len().saturating_mul(right) <= FEW_PAIRS || right <= run.count() {
+        let is_small = active.len().saturating_mul(right) <= FEW_PAIRS || right <= run.count();
+        if self.follows && !self.planned.is_empty() {
+            // These bounds are cheaper than the last one for any number of pairs.
+        } else if is_small {
             self.planned.clear();
         } else if self.planned.is_empty() && self.takes_samples() {
             self.samples += 1;

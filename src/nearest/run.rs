@@ -12,7 +12,7 @@ use datafusion::physical_plan::expressions::Column;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use futures::StreamExt;
 
-use super::best::Best;
+use super::best::{Best, key_of};
 use super::numbered::{Numbered, NumberedPairs};
 use super::pairs::{Pairs, admitted, evaluate, is_true};
 use super::rounds::Rounds;
@@ -70,7 +70,8 @@ impl fmt::Display for Round {
     }
 }
 
-/// Both sides of an execution.
+/// A search for neighbours of rows in memory among rows in memory.
+#[derive(Clone)]
 pub(super) struct Run {
     pub join: Arc<NearestJoin>,
     pub left: Arc<Table>,
@@ -123,7 +124,13 @@ impl Run {
     }
 
     /// The best pairs of the left rows `rows`, which are numbered by their place there. `best` has none yet.
-    pub(super) async fn find(&self, rows: &[u32], best: &Arc<Best>) -> Result<()> {
+    /// `carried` are pairs with other right rows: pairs that are worse than all of a row's are not needed.
+    pub(super) async fn find(
+        &self,
+        rows: &[u32],
+        best: &Arc<Best>,
+        carried: Option<&Best>,
+    ) -> Result<()> {
         let lists = self.memory.new_empty();
         // The places below, and the numbers of their rows.
         lists.try_grow(2 * rows.len() * size_of::<u32>())?;
@@ -133,6 +140,9 @@ impl Run {
         if let Some(search) = self.join.search.as_ref().filter(|_| !active.is_empty()) {
             let function = search.predicate.call.function;
             let mut rounds = Rounds::new(function, search.predicate.bound);
+            if let Some(carried) = carried {
+                rounds.follow(carried, &active);
+            }
             loop {
                 let numbers = numbers_of(&active, rows);
                 let (bound, is_last) = rounds.next(self, &numbers).await?;
@@ -140,7 +150,12 @@ impl Run {
                 let left = LeftRows { rows: &numbers, slots: &active };
                 self.join(bound, left, None, best).await?;
                 let took_part = active.len();
-                active.retain(|place| !best.is_full(*place));
+                let key = key_of(bound, self.join.order);
+                let is_done = |place: u32| {
+                    best.is_full(place)
+                        || carried.is_some_and(|carried| carried.is_full_within(place, key))
+                };
+                active.retain(|place| !is_done(*place));
                 let served = took_part - active.len();
                 (self.on_round)(Round { way: Way::Bound(bound), rows: took_part, served });
                 if is_last || active.is_empty() {

@@ -5,52 +5,98 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions, UInt32Array};
 use arrow::compute::{interleave, take};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
-use datafusion::common::utils::memory::get_record_batch_memory_size;
+use datafusion::common::utils::memory::{RecordBatchMemoryCounter, get_record_batch_memory_size};
 use datafusion::common::{Result, exec_err};
 use datafusion::datasource::memory::MemorySourceConfig;
-use datafusion::execution::SendableRecordBatchStream;
 use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::physical_plan::ExecutionPlan;
-use futures::StreamExt;
 
-/// The rows of a side. A row's number is its place among them.
+/// The rows of a side, or of a part of it. A row's number is its place among them.
 #[derive(Debug)]
 pub(super) struct Table {
     schema: SchemaRef,
     batches: Vec<RecordBatch>,
     /// The number of each batch's first row, and that of all rows.
     starts: Vec<usize>,
+    /// The bytes of all batches.
+    bytes: usize,
+    _memory: Option<MemoryReservation>,
 }
 
-impl Table {
-    /// Reads all rows of `input`.
+/// Rows on their way into a table.
+#[derive(Debug)]
+pub(super) struct TableBuilder {
+    schema: SchemaRef,
+    batches: Vec<RecordBatch>,
+    rows: usize,
+    counter: RecordBatchMemoryCounter,
+    bytes: usize,
+    memory: MemoryReservation,
+}
+
+impl TableBuilder {
+    /// No rows yet. `memory`, which is empty, grows by those that follow.
+    pub(super) fn new(schema: SchemaRef, memory: MemoryReservation) -> Self {
+        let (batches, counter) = (vec![], RecordBatchMemoryCounter::new());
+        Self { schema, batches, rows: 0, counter, bytes: 0, memory }
+    }
+
+    /// Adds a batch. Buffers that it shares with those before are counted once.
     ///
     /// # Errors
     ///
-    /// The errors of the input, and when memory is refused.
-    pub(super) async fn read(
-        mut input: SendableRecordBatchStream,
-        memory: &MemoryReservation,
-    ) -> Result<Self> {
-        let schema = input.schema();
-        let (mut batches, mut starts) = (vec![], vec![0]);
-        let mut rows = 0;
-        while let Some(batch) = input.next().await {
-            let batch = batch?;
-            if batch.num_rows() == 0 {
-                continue;
-            }
-            memory.try_grow(get_record_batch_memory_size(&batch))?;
-            rows += batch.num_rows();
-            starts.push(rows);
-            batches.push(batch);
+    /// When memory is refused: then the builder stays as it was, but takes no more of these buffers. And
+    /// where there are too many rows for their numbers.
+    pub(super) fn push(&mut self, batch: RecordBatch) -> Result<()> {
+        if batch.num_rows() == 0 {
+            return Ok(());
         }
+        let rows = self.rows + batch.num_rows();
         if rows > u32::MAX as usize {
             return exec_err!("NEAREST joins at most {} rows of a side, found {rows}", u32::MAX);
         }
-        Ok(Self { schema, batches, starts })
+        let bytes = self.counter.count_batch(&batch);
+        self.memory.try_grow(bytes)?;
+        self.bytes += bytes;
+        self.rows = rows;
+        self.batches.push(batch);
+        Ok(())
     }
 
+    /// The rows so far.
+    pub(super) fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// The bytes so far.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// The number of batches so far.
+    pub(super) fn batches(&self) -> usize {
+        self.batches.len()
+    }
+
+    /// Leaves out all batches but the first `batches`. Their memory stays reserved.
+    pub(super) fn truncate(&mut self, batches: usize) {
+        self.batches.truncate(batches);
+        self.rows = self.batches.iter().map(RecordBatch::num_rows).sum();
+    }
+
+    /// The batches, whose memory is held by the reservation.
+    pub(super) fn into_batches(self) -> (Vec<RecordBatch>, MemoryReservation) {
+        (self.batches, self.memory)
+    }
+
+    /// The table.
+    pub(super) fn finish(self) -> Table {
+        let Self { schema, batches, bytes, memory, .. } = self;
+        Table { bytes, _memory: Some(memory), ..Table::of(schema, batches) }
+    }
+}
+
+impl Table {
     /// The rows of some batches, of 2³² at most.
     pub(super) fn of(schema: SchemaRef, batches: Vec<RecordBatch>) -> Self {
         let batches: Vec<_> = batches.into_iter().filter(|batch| batch.num_rows() > 0).collect();
@@ -59,7 +105,9 @@ impl Table {
             Some(*rows)
         });
         let starts = std::iter::once(0).chain(ends).collect();
-        Self { schema, batches, starts }
+        let mut counter = RecordBatchMemoryCounter::new();
+        let bytes = batches.iter().map(|batch| counter.count_batch(batch)).sum();
+        Self { schema, batches, starts, bytes, _memory: None }
     }
 
     /// The number of rows.
@@ -67,13 +115,21 @@ impl Table {
         self.starts.last().copied().unwrap_or_default()
     }
 
+    /// The bytes of all rows.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     /// The bytes of an average row.
     pub(super) fn row_bytes(&self) -> usize {
-        let bytes: usize = self.batches.iter().map(get_record_batch_memory_size).sum();
-        bytes / self.rows().max(1)
+        self.bytes / self.rows().max(1)
     }
 
     pub(super) fn schema(&self) -> &Schema {
+        &self.schema
+    }
+
+    pub(super) fn schema_ref(&self) -> &SchemaRef {
         &self.schema
     }
 

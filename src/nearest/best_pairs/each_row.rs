@@ -42,7 +42,7 @@ impl Search {
         let rows = run.candidates()?;
         let best = Best::try_new(rows.len(), count, nearest, self.memory.new_empty())?;
         let best = Arc::new(best);
-        run.find(&rows, &best).await?;
+        run.find(&rows, &best, None).await?;
         let (mut pairs, mut entries): (Vec<Pair>, _) = (vec![], vec![]);
         let held = self.memory.new_empty();
         for (slot, row) in (0..).zip(&rows) {

@@ -257,7 +257,8 @@ fn pairs_of(search: Search, pairs: Vec<Pair>) -> Prepared {
     let Search { join, tables: [left, right], .. } = search;
     let order = join.predicate.call.function.info().order;
     let (columns, schema) = (join.output, join.schema);
-    let output = Output { columns, schema, order, is_outer: false, left, right };
+    let window = 0..right.rows() as u32;
+    let output = Output { columns, schema, order, is_outer: false, left, right, window };
     Prepared::Pairs { output: Arc::new(output), pairs: pairs.into() }
 }
 

@@ -1,0 +1,154 @@
+//! The left side, a part of its rows at a time.
+
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+use datafusion::common::Result;
+use datafusion::execution::SendableRecordBatchStream;
+use datafusion::execution::memory_pool::MemoryReservation;
+use futures::StreamExt;
+
+use super::right::{Right, Window};
+use super::stored::{bytes_of, copy_of};
+use super::table::{Table, TableBuilder};
+use crate::util::errors::is_out_of_memory;
+
+/// Left rows that are searched for together.
+#[derive(Debug, Clone)]
+pub(super) struct LeftPiece {
+    pub table: Arc<Table>,
+    /// The same rows among those of the right side, where one input is both sides.
+    pub own: Option<Window>,
+}
+
+/// The left rows that are still to be read.
+pub(super) enum Left {
+    /// Those of an input of their own.
+    Input(Rest),
+    /// The rows of the right side, from a piece on.
+    Right(usize),
+}
+
+/// The rest of an input.
+pub(super) struct Rest {
+    input: SendableRecordBatchStream,
+    /// Rows that were read and have found no place yet.
+    waiting: Option<RecordBatch>,
+    has_ended: bool,
+    /// Whether a piece has been given.
+    has_begun: bool,
+}
+
+impl Left {
+    /// All rows of `input`, or without one those of the right side.
+    pub(super) fn new(input: Option<SendableRecordBatchStream>) -> Self {
+        match input {
+            Some(input) => {
+                Self::Input(Rest { input, waiting: None, has_ended: false, has_begun: false })
+            }
+            None => Self::Right(0),
+        }
+    }
+
+    /// The next rows, as many as memory holds beside those of `right`; `None` behind the last.
+    ///
+    /// # Errors
+    ///
+    /// The errors of the input and of the disk, and when memory for a row is refused.
+    pub(super) async fn next(
+        &mut self,
+        right: &mut Right,
+        memory: &Arc<MemoryReservation>,
+    ) -> Result<Option<LeftPiece>> {
+        match self {
+            Self::Right(piece) if *piece == right.pieces() => Ok(None),
+            Self::Right(piece) => {
+                let own = right.window(*piece..right.pieces(), None).await?;
+                // A window of the right side is other rows from now on.
+                right.release();
+                *piece = own.pieces.end;
+                Ok(Some(LeftPiece { table: Arc::clone(&own.table), own: Some(own) }))
+            }
+            Self::Input(rest) => {
+                let table = rest.next(right, memory).await?;
+                Ok(table.map(|table| LeftPiece { table: Arc::new(table), own: None }))
+            }
+        }
+    }
+}
+
+impl Rest {
+    async fn next(
+        &mut self,
+        right: &mut Right,
+        memory: &Arc<MemoryReservation>,
+    ) -> Result<Option<Table>> {
+        let most_bytes = right.budget().left(right.bytes());
+        let most_rows = if right.is_on_disk() { right.budget().piece_rows() } else { usize::MAX };
+        let schema = self.input.schema();
+        let mut builder = TableBuilder::new(Arc::clone(&schema), memory.new_empty());
+        while builder.rows() < most_rows && builder.bytes() < most_bytes {
+            let Some(batch) = self.read().await? else { break };
+            let rows = batch.num_rows().min(most_rows - builder.rows());
+            let own_bytes = bytes_of(&batch);
+            if rows == batch.num_rows() && builder.bytes().saturating_add(own_bytes) <= most_bytes {
+                match builder.push(batch.clone()) {
+                    Ok(()) => continue,
+                    Err(error) if !is_out_of_memory(&error) => return Err(error),
+                    Err(_) => {}
+                }
+            }
+            // The rows without others that share their buffers: as many as fit, at least one.
+            let room = most_bytes - builder.bytes();
+            let fitting = room / (own_bytes / batch.num_rows()).max(1);
+            let is_first = builder.rows() == 0;
+            let mut count = rows.min(fitting);
+            if is_first {
+                count = count.max(1);
+                right.release();
+            }
+            loop {
+                if count == 0 {
+                    self.waiting = Some(batch);
+                    break;
+                }
+                let ahead = memory.new_empty();
+                let reserved = ahead.try_grow(count * (own_bytes / batch.num_rows()));
+                let copied = reserved.and_then(|()| copy_of(&batch, 0..count));
+                drop(ahead);
+                match copied.and_then(|copy| builder.push(copy)) {
+                    Ok(()) => {
+                        let rest = batch.slice(count, batch.num_rows() - count);
+                        self.waiting = Some(rest).filter(|rest| rest.num_rows() > 0);
+                        break;
+                    }
+                    Err(error) if !is_out_of_memory(&error) => return Err(error),
+                    Err(error) if is_first && count == 1 => return Err(error),
+                    Err(_) => count /= 2,
+                }
+            }
+            if self.waiting.is_some() {
+                break;
+            }
+        }
+        // An input without rows is searched for once: it may have no batch.
+        let is_needed = builder.rows() > 0 || !self.has_begun;
+        self.has_begun = true;
+        Ok(is_needed.then(|| builder.finish()))
+    }
+
+    /// The next rows of the input.
+    async fn read(&mut self) -> Result<Option<RecordBatch>> {
+        if let Some(batch) = self.waiting.take() {
+            return Ok(Some(batch));
+        }
+        while !self.has_ended {
+            match self.input.next().await.transpose()? {
+                Some(batch) if batch.num_rows() > 0 => return Ok(Some(batch)),
+                Some(_) => {}
+                None => self.has_ended = true,
+            }
+        }
+        Ok(None)
+    }
+}

@@ -1,0 +1,196 @@
+//! The right side: in memory whole, or on disk and in memory by windows.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use datafusion::common::Result;
+use datafusion::execution::memory_pool::MemoryReservation;
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
+use futures::StreamExt;
+
+use super::budget::Budget;
+use super::stored::{Stored, Writer};
+use super::table::{Table, TableBuilder};
+use crate::util::errors::is_out_of_memory;
+
+/// Right rows that are in memory.
+#[derive(Debug, Clone)]
+pub(super) struct Window {
+    pub table: Arc<Table>,
+    /// The number of the first row among all right rows.
+    pub first: u32,
+    /// The pieces that the rows are of.
+    pub pieces: Range<usize>,
+}
+
+/// The resources with which a side is read.
+#[derive(Debug, Clone)]
+pub(super) struct Reading {
+    pub budget: Budget,
+    pub memory: Arc<MemoryReservation>,
+    pub context: Arc<TaskContext>,
+    pub metrics: ExecutionPlanMetricsSet,
+}
+
+/// The right side, or the one that is both sides.
+#[derive(Debug)]
+pub(super) struct Right {
+    rows: Rows,
+    /// The window that was asked for last.
+    current: Option<Window>,
+    memory: Arc<MemoryReservation>,
+    budget: Budget,
+}
+
+#[derive(Debug)]
+enum Rows {
+    Memory(Arc<Table>),
+    Disk(Stored),
+}
+
+impl Right {
+    /// Reads `input`, to disk where it does not fit into memory. `itself` is set where the rows are both
+    /// sides.
+    ///
+    /// # Errors
+    ///
+    /// The errors of the input and of the disk; and when memory is refused, where inputs may not go to disk.
+    pub(super) async fn read(
+        mut input: SendableRecordBatchStream,
+        itself: bool,
+        reading: &Reading,
+    ) -> Result<Self> {
+        let Reading { mut budget, memory, .. } = reading.clone();
+        let schema = input.schema();
+        let mut builder = TableBuilder::new(Arc::clone(&schema), memory.new_empty());
+        let mut writer = None;
+        if budget.spills_always() {
+            writer = Some(reading.writer(&budget, &input)?);
+        }
+        while let Some(batch) = input.next().await {
+            let batch = batch?;
+            if let Some(writer) = &mut writer {
+                writer.push(batch)?;
+                continue;
+            }
+            let refused = match builder.push(batch.clone()) {
+                Ok(()) if builder.bytes() <= budget.whole(itself) => continue,
+                Ok(()) => None,
+                Err(error) if is_out_of_memory(&error) && budget.may_spill() => Some(batch),
+                Err(error) => return Err(error),
+            };
+            if refused.is_some() {
+                budget = budget.within(builder.bytes());
+            }
+            let mut to_disk = reading.writer(&budget, &input)?;
+            let schema = Arc::clone(&schema);
+            let (held, reserved) = builder.into_batches();
+            builder = TableBuilder::new(schema, memory.new_empty());
+            for batch in held.into_iter().chain(refused) {
+                to_disk.push(batch)?;
+                tokio::task::yield_now().await;
+            }
+            drop(reserved);
+            writer = Some(to_disk);
+        }
+        let stored = writer.map(Writer::finish).transpose()?;
+        let rows = match stored {
+            Some(stored) if stored.pieces() > 0 => Rows::Disk(stored),
+            _ => Rows::Memory(Arc::new(builder.finish())),
+        };
+        Ok(Self { rows, current: None, memory, budget })
+    }
+
+    /// The number of rows.
+    pub(super) fn rows(&self) -> usize {
+        match &self.rows {
+            Rows::Memory(table) => table.rows(),
+            Rows::Disk(stored) => stored.rows(),
+        }
+    }
+
+    /// The number of pieces: 1 in memory.
+    pub(super) fn pieces(&self) -> usize {
+        match &self.rows {
+            Rows::Memory(_) => 1,
+            Rows::Disk(stored) => stored.pieces(),
+        }
+    }
+
+    pub(super) fn is_on_disk(&self) -> bool {
+        matches!(self.rows, Rows::Disk(_))
+    }
+
+    /// The shares of memory, as far as they are known.
+    pub(super) fn budget(&self) -> &Budget {
+        &self.budget
+    }
+
+    /// The bytes of the rows that are in memory at a time.
+    pub(super) fn bytes(&self) -> usize {
+        match &self.rows {
+            Rows::Memory(table) => table.bytes(),
+            Rows::Disk(_) => self.budget.window(),
+        }
+    }
+
+    /// A table without rows.
+    pub(super) fn empty(&self) -> Table {
+        let schema = match &self.rows {
+            Rows::Memory(table) => table.schema_ref(),
+            Rows::Disk(stored) => stored.schema(),
+        };
+        Table::of(Arc::clone(schema), vec![])
+    }
+
+    /// Forgets the window that was asked for last.
+    pub(super) fn release(&mut self) {
+        self.current = None;
+    }
+
+    /// The rows of the first of `pieces` and of as many behind it as memory holds. `own` are left rows that
+    /// are rows of this side, too, and are in memory.
+    ///
+    /// # Errors
+    ///
+    /// When a piece cannot be read, and when memory for one is refused.
+    pub(super) async fn window(
+        &mut self,
+        pieces: Range<usize>,
+        own: Option<&Window>,
+    ) -> Result<Window> {
+        let stored = match &self.rows {
+            Rows::Memory(table) => {
+                return Ok(Window { table: Arc::clone(table), first: 0, pieces: 0..1 });
+            }
+            Rows::Disk(stored) => stored,
+        };
+        let is_at_start = |window: &&Window| {
+            window.pieces.start == pieces.start && window.pieces.end <= pieces.end
+        };
+        if let Some(window) = own.filter(is_at_start) {
+            return Ok(window.clone());
+        }
+        if let Some(window) = self.current.as_ref().filter(is_at_start) {
+            return Ok(window.clone());
+        }
+        self.current = None;
+        // Own rows are a window of their own.
+        let next = own.map(|own| own.pieces.start).filter(|start| pieces.contains(start));
+        let end = next.filter(|start| *start > pieces.start).unwrap_or(pieces.end);
+        let (bytes, rows) = (self.budget.window(), self.budget.piece_rows());
+        let first = stored.first_row(pieces.start) as u32;
+        let (table, pieces) = stored.read(pieces.start..end, bytes, rows, &self.memory).await?;
+        let window = Window { table: Arc::new(table), first, pieces };
+        self.current = Some(window.clone());
+        Ok(window)
+    }
+}
+
+impl Reading {
+    fn writer(&self, budget: &Budget, input: &SendableRecordBatchStream) -> Result<Writer> {
+        let memory = self.memory.new_empty();
+        Writer::try_new(input.schema(), budget, &self.context, &self.metrics, memory)
+    }
+}

@@ -1,0 +1,289 @@
+//! Rows of an input on disk, in pieces that are read one by one.
+
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow::array::{RecordBatch, RecordBatchOptions};
+use arrow::compute::interleave_record_batch;
+use arrow::datatypes::SchemaRef;
+use datafusion::common::{Result, exec_err, internal_err};
+use datafusion::execution::TaskContext;
+use datafusion::execution::memory_pool::MemoryReservation;
+use datafusion::execution::spill_file::SpillFile;
+use datafusion::physical_plan::SpillManager;
+use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
+use futures::StreamExt;
+
+use super::budget::Budget;
+use super::table::{Table, TableBuilder};
+use crate::exec::rows::payload::stored_bytes;
+use crate::exec::spill::{OpenFile, Progress, Written, disk_error, open_file, spill_manager};
+use crate::util::errors::is_out_of_memory;
+
+/// Rows of a batch on disk, at most.
+const BATCH_ROWS: usize = 8192;
+
+/// Bytes of rows that are gathered before they are written, at most: a part of a piece.
+const PART_OF_PIECE: usize = 4;
+
+/// The bytes of the rows of a batch, without those of its buffers that it does not use.
+pub(super) fn bytes_of(batch: &RecordBatch) -> usize {
+    batch.columns().iter().map(stored_bytes).sum()
+}
+
+/// A copy of some rows of a batch, which keeps none of the other rows in memory.
+pub(super) fn copy_of(batch: &RecordBatch, rows: Range<usize>) -> Result<RecordBatch> {
+    copies(&[batch], &rows.map(|row| (0, row)).collect::<Vec<_>>())
+}
+
+/// Copies of rows: the batch of each, and its place there.
+fn copies(batches: &[&RecordBatch], rows: &[(usize, usize)]) -> Result<RecordBatch> {
+    match batches.first() {
+        // Rows of an input that nothing reads.
+        Some(batch) if batch.num_columns() == 0 => {
+            let options = RecordBatchOptions::new().with_row_count(Some(rows.len()));
+            Ok(RecordBatch::try_new_with_options(batch.schema(), vec![], &options)?)
+        }
+        _ => Ok(interleave_record_batch(batches, rows)?),
+    }
+}
+
+/// Rows in a file.
+struct Piece {
+    file: Arc<dyn SpillFile>,
+    /// The number of its first row.
+    first: usize,
+    rows: usize,
+    /// In memory, as batches.
+    bytes: usize,
+}
+
+/// The rows of an input, on disk. Dropping it deletes the files.
+pub(super) struct Stored {
+    manager: SpillManager,
+    pieces: Vec<Piece>,
+    rows: usize,
+}
+
+impl fmt::Debug for Stored {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Stored").field("pieces", &self.pieces.len()).finish_non_exhaustive()
+    }
+}
+
+impl Stored {
+    pub(super) fn rows(&self) -> usize {
+        self.rows
+    }
+
+    pub(super) fn pieces(&self) -> usize {
+        self.pieces.len()
+    }
+
+    pub(super) fn schema(&self) -> &SchemaRef {
+        self.manager.schema()
+    }
+
+    /// The number of the first row of a piece.
+    pub(super) fn first_row(&self, piece: usize) -> usize {
+        self.pieces[piece].first
+    }
+
+    /// Reads the first of `pieces`, and those behind it while they take at most `bytes` and `rows` and
+    /// memory is not refused. The rows, and the pieces that they are of.
+    ///
+    /// # Errors
+    ///
+    /// When a file cannot be read, and when memory for one piece is refused.
+    pub(super) async fn read(
+        &self,
+        pieces: Range<usize>,
+        bytes: usize,
+        rows: usize,
+        memory: &MemoryReservation,
+    ) -> Result<(Table, Range<usize>)> {
+        let mut builder = TableBuilder::new(Arc::clone(self.schema()), memory.new_empty());
+        let mut end = pieces.start;
+        for piece in &self.pieces[pieces.clone()] {
+            let fits = builder.bytes().saturating_add(piece.bytes) <= bytes
+                && builder.rows().saturating_add(piece.rows) <= rows;
+            if end > pieces.start && !fits {
+                break;
+            }
+            // Reserved before the rows are read.
+            let ahead = memory.new_empty();
+            match ahead.try_grow(piece.bytes) {
+                Err(error) if is_out_of_memory(&error) && end > pieces.start => break,
+                other => other?,
+            }
+            let mut batches = vec![];
+            let mut stream =
+                self.manager.read_spill_as_stream_unbuffered(Arc::clone(&piece.file), None)?;
+            while let Some(batch) = stream.next().await {
+                batches.push(batch?);
+            }
+            drop(ahead);
+            let mut refused = None;
+            let before = builder.batches();
+            for batch in batches {
+                if let Err(error) = builder.push(batch) {
+                    refused = Some(error);
+                    break;
+                }
+            }
+            match refused {
+                Some(error) if is_out_of_memory(&error) && end > pieces.start => {
+                    builder.truncate(before);
+                    break;
+                }
+                Some(error) => return Err(error),
+                None => end += 1,
+            }
+        }
+        Ok((builder.finish(), pieces.start..end))
+    }
+}
+
+/// Writes the rows of an input to disk.
+pub(super) struct Writer {
+    manager: SpillManager,
+    memory: MemoryReservation,
+    /// Rows, in batches of the input, that are to be written.
+    waiting: Vec<RecordBatch>,
+    waiting_rows: usize,
+    waiting_bytes: usize,
+    open: Option<(OpenFile, usize, usize)>,
+    done: Vec<Piece>,
+    piece_bytes: usize,
+    piece_rows: usize,
+    rows: usize,
+    bytes: u64,
+}
+
+impl Writer {
+    /// Writes pieces that suit `budget`. `memory` grows by what is gathered.
+    ///
+    /// # Errors
+    ///
+    /// When the session's disk manager cannot be used.
+    pub(super) fn try_new(
+        schema: SchemaRef,
+        budget: &Budget,
+        context: &TaskContext,
+        metrics: &ExecutionPlanMetricsSet,
+        memory: MemoryReservation,
+    ) -> Result<Self> {
+        let manager = spill_manager(context, metrics, schema)?;
+        let gathered = budget.piece() / PART_OF_PIECE;
+        // Gathered rows, and a copy of them on their way to the file.
+        if memory.try_grow(2 * gathered).is_err() {
+            // The rows read may have taken all memory; the writer needs this little to free it.
+            memory.grow(2 * gathered);
+        }
+        Ok(Self {
+            manager,
+            memory,
+            waiting: vec![],
+            waiting_rows: 0,
+            waiting_bytes: 0,
+            open: None,
+            done: vec![],
+            piece_bytes: budget.piece(),
+            piece_rows: budget.piece_rows(),
+            rows: 0,
+            bytes: 0,
+        })
+    }
+
+    /// Adds rows.
+    ///
+    /// # Errors
+    ///
+    /// When they cannot be written, and where there are too many for their numbers.
+    pub(super) fn push(&mut self, batch: RecordBatch) -> Result<()> {
+        if batch.num_rows() == 0 {
+            return Ok(());
+        }
+        self.waiting_bytes += bytes_of(&batch);
+        self.waiting_rows += batch.num_rows();
+        self.waiting.push(batch);
+        match self.waiting_bytes >= self.memory.size() / 2 || self.waiting_rows >= BATCH_ROWS {
+            true => self.flush(),
+            false => Ok(()),
+        }
+    }
+
+    /// Writes what is gathered.
+    fn flush(&mut self) -> Result<()> {
+        let waiting = std::mem::take(&mut self.waiting);
+        let rows = std::mem::take(&mut self.waiting_rows);
+        let row_bytes = std::mem::take(&mut self.waiting_bytes) / rows.max(1);
+        let fitting = (self.piece_bytes / PART_OF_PIECE / row_bytes.max(1)).max(1);
+        let most = BATCH_ROWS.min(self.piece_rows).min(fitting);
+        let places = waiting
+            .iter()
+            .enumerate()
+            .flat_map(|(batch, rows)| (0..rows.num_rows()).map(move |row| (batch, row)));
+        let places: Vec<_> = places.collect();
+        let batches: Vec<&RecordBatch> = waiting.iter().collect();
+        for rows in places.chunks(most) {
+            self.write(&copies(&batches, rows)?)?;
+        }
+        Ok(())
+    }
+
+    fn write(&mut self, batch: &RecordBatch) -> Result<()> {
+        let is_full = self.open.as_ref().is_some_and(|(_, rows, bytes)| {
+            *bytes >= self.piece_bytes || rows + batch.num_rows() > self.piece_rows
+        });
+        if is_full {
+            self.close()?;
+        }
+        let (mut file, rows, bytes) = match self.open.take() {
+            Some(open) => open,
+            None => (open_file(&self.manager).map_err(|e| self.error(e))?, 0, 0),
+        };
+        let written = file(Some(batch)).map_err(|e| self.error(e))?;
+        let more = if let Written::Batch(bytes) = written { bytes } else { 0 };
+        self.rows += batch.num_rows();
+        self.bytes += more as u64;
+        self.open = Some((file, rows + batch.num_rows(), bytes + more));
+        if self.rows > u32::MAX as usize {
+            return exec_err!(
+                "NEAREST joins at most {} rows of its right side, found more",
+                u32::MAX
+            );
+        }
+        Ok(())
+    }
+
+    /// Ends the piece that is open.
+    fn close(&mut self) -> Result<()> {
+        let Some((mut file, rows, bytes)) = self.open.take() else { return Ok(()) };
+        let Written::End(Some(file)) = file(None).map_err(|e| self.error(e))? else {
+            return internal_err!("a piece with {rows} rows has no file");
+        };
+        self.done.push(Piece { file, first: self.rows - rows, rows, bytes });
+        Ok(())
+    }
+
+    /// No more rows.
+    ///
+    /// # Errors
+    ///
+    /// When they cannot be written.
+    pub(super) fn finish(mut self) -> Result<Stored> {
+        self.flush()?;
+        self.close()?;
+        Ok(Stored { manager: self.manager, pieces: self.done, rows: self.rows })
+    }
+
+    fn error(
+        &self,
+        error: datafusion::common::DataFusionError,
+    ) -> datafusion::common::DataFusionError {
+        let files = self.done.len() + usize::from(self.open.is_some());
+        disk_error(error, &Progress { files, rows: self.rows as u64, bytes: self.bytes })
+    }
+}
