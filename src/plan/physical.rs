@@ -17,7 +17,7 @@ use datafusion::physical_planner::{ExtensionPlanner, PhysicalPlanner};
 use super::compile::Compiler;
 use super::distribute::{ClusterPlanning, Distribution};
 use super::logical::SetSimilarityJoin;
-use super::readings::{are_deterministic, is_exact};
+use super::readings::{are_deterministic, is_deterministic, is_exact};
 use super::sources::take_calls;
 use crate::config::{BuildSideChoice, SimJoinOptions};
 use crate::engine::Families;
@@ -75,6 +75,10 @@ impl ExtensionPlanner for SimJoinPlanner {
             let options = SimJoinOptions::of(session.config_options()).clone();
             let (join, input) = plan_pairwise(node, physical_inputs, compiler)?;
             let exec = NearestJoinExec::try_new(input, join, &self.families, options)?;
+            let exec = match shares_left_rows(session) && is_deterministic(&node.right)? {
+                true => exec.with_shared_left_rows()?,
+                false => exec,
+            };
             return Ok(Some(Arc::new(exec)));
         }
         if let Some(node) = node.as_any().downcast_ref::<PairsNode>() {
@@ -156,7 +160,13 @@ impl Planning<'_> {
         if let Need::Nearest(nearest) = node.need {
             let join = self.nearest(join, nearest)?;
             let exec = NearestJoinExec::try_new(input, join, self.families, options)?;
-            return Ok(Arc::new(exec));
+            // Each task reads the right side; where both sides are one input, it is read twice.
+            let [left, right] = are_deterministic(node)?;
+            let repeatable = right && (left || node.shared.is_none());
+            return Ok(Arc::new(match repeatable && shares_left_rows(self.session) {
+                true => exec.with_shared_left_rows()?,
+                false => exec,
+            }));
         }
         if let Some(tasks) = ClusterPlanning::tasks_of(self.session.config()) {
             let repeatable = are_deterministic(node)?;
@@ -275,6 +285,11 @@ impl Planning<'_> {
             schema: join.schema,
         })
     }
+}
+
+/// Whether tasks of a cluster share the left rows of joins with nearest rows.
+fn shares_left_rows(session: &dyn Session) -> bool {
+    ClusterPlanning::tasks_of(session.config()).is_some_and(|tasks| tasks > 1)
 }
 
 /// A join with nearest rows by a score that no family knows.

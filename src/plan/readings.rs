@@ -118,6 +118,12 @@ pub(crate) fn are_deterministic(node: &SetSimilarityJoin) -> Result<[bool; 2]> {
     Ok(found)
 }
 
+/// Whether two readings of an input give the same rows, whatever is made of them and whatever the order of the
+/// rows below.
+pub(crate) fn is_deterministic(input: &LogicalPlan) -> Result<bool> {
+    Ok(is_repeatable(input)? && orders_seen(input)? == Order::None)
+}
+
 /// The part of a plan's rows that depends on the order of the rows below.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Order {

@@ -57,6 +57,7 @@ mod joins;
 mod limits;
 mod memory_limits;
 mod names;
+mod nearest;
 mod not_in;
 mod options;
 mod phases;

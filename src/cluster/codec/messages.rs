@@ -370,6 +370,8 @@ pub(super) struct NearestJoinNode {
     pub output: Vec<OutputColumnNode>,
     #[prost(message, required, tag = "16")]
     pub schema: Schema,
+    #[prost(bool, tag = "17")]
+    pub shares_left_rows: bool,
 }
 
 /// A [`Search`](crate::spec::Search).

@@ -48,6 +48,7 @@ pub(super) fn write(node: &NearestJoinExec, writer: &Writer<'_>) -> Result<Neare
         search: search.transpose()?,
         output: join.output.iter().copied().map(write_output).collect(),
         schema: writer.schema(&join.schema)?,
+        shares_left_rows: node.shares_left_rows(),
     })
 }
 
@@ -89,5 +90,8 @@ pub(super) fn read(
         output: read_outputs(node.output, reader)?,
         schema: reader.schema(&node.schema)?,
     };
-    NearestJoinExec::try_new(input, join, reader.families, read_options(&node.options)?)
+    let shares_left_rows = node.shares_left_rows;
+    let node =
+        NearestJoinExec::try_new(input, join, reader.families, read_options(&node.options)?)?;
+    if shares_left_rows { node.with_shared_left_rows() } else { Ok(node) }
 }
