@@ -9,7 +9,7 @@ use super::vectors;
 use super::world::{Joins, TABLES, World};
 use crate::vector_oracle::Metric;
 
-const MEASURES: [&str; 6] =
+pub const MEASURES: [&str; 6] =
     ["jaccard", "dice", "set_cosine", "overlap", "overlap_coefficient", "containment"];
 
 /// What the parameters of lambdas are called for the nested loop: no column has this name.
@@ -104,7 +104,7 @@ impl Aliased {
         Text { ours: expr.ours, oracle: format!("{}.e{number}", self.alias) }
     }
 
-    fn from(&self) -> Text {
+    pub fn from(&self) -> Text {
         let (alias, relation) = (&self.alias, &self.relation);
         let mut oracle = format!("{} AS {alias}", relation.oracle);
         if !self.exprs.is_empty() {
@@ -143,13 +143,13 @@ enum Form {
 
 /// What drives a join.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Family {
+pub enum Family {
     Sets,
     Vectors,
 }
 
 impl Family {
-    fn draw(generator: &mut Generator<'_>) -> Self {
+    pub fn draw(generator: &mut Generator<'_>) -> Self {
         match generator.world.joins {
             Joins::Sets => Self::Sets,
             Joins::Vectors => Self::Vectors,
@@ -157,7 +157,12 @@ impl Family {
         }
     }
 
-    fn argument(self, generator: &mut Generator<'_>, side: &mut Aliased, choice: usize) -> Text {
+    pub fn argument(
+        self,
+        generator: &mut Generator<'_>,
+        side: &mut Aliased,
+        choice: usize,
+    ) -> Text {
         match self {
             Self::Sets => conditions::argument(generator, side, choice),
             Self::Vectors => vectors::argument(generator, side, choice),
@@ -165,7 +170,7 @@ impl Family {
     }
 
     /// A condition that can drive a join.
-    fn similarity(self, generator: &mut Generator<'_>, first: &Text, second: &Text) -> Text {
+    pub fn similarity(self, generator: &mut Generator<'_>, first: &Text, second: &Text) -> Text {
         match self {
             Self::Sets => {
                 let measure = MEASURES[generator.pick(6)];
@@ -200,20 +205,24 @@ pub struct Join {
     arguments: [Text; 2],
 }
 
+/// The sides of a join: often the same relation, or nearly so.
+pub fn sides(generator: &mut Generator<'_>, depth: usize) -> [Aliased; 2] {
+    let seed = generator.rng.random();
+    let draw = |twist: Option<usize>, seed: u64| {
+        Generator::new(generator.world, seed, twist).relation(depth.saturating_sub(1))
+    };
+    let (left, right) = match generator.rng.random_range(0..20) {
+        0..9 => (draw(None, seed), draw(None, seed)),
+        // Nearly the same.
+        9..12 => (draw(None, seed), draw(Some(generator.rng.random_range(0..8)), seed)),
+        _ => (draw(None, seed), draw(None, generator.rng.random())),
+    };
+    [Aliased::new(&format!("a{depth}"), left), Aliased::new(&format!("b{depth}"), right)]
+}
+
 impl Join {
     pub fn draw(generator: &mut Generator<'_>, depth: usize) -> Self {
-        let seed = generator.rng.random();
-        let draw = |twist: Option<usize>, seed: u64| {
-            Generator::new(generator.world, seed, twist).relation(depth.saturating_sub(1))
-        };
-        let (left, right) = match generator.rng.random_range(0..20) {
-            0..9 => (draw(None, seed), draw(None, seed)),
-            // Nearly the same.
-            9..12 => (draw(None, seed), draw(Some(generator.rng.random_range(0..8)), seed)),
-            _ => (draw(None, seed), draw(None, generator.rng.random())),
-        };
-        let mut left = Aliased::new(&format!("a{depth}"), left);
-        let mut right = Aliased::new(&format!("b{depth}"), right);
+        let [mut left, mut right] = sides(generator, depth);
         let kinds = [
             "INNER",
             "INNER",

@@ -19,6 +19,7 @@
 mod conditions;
 mod device;
 mod joins;
+mod nearest;
 mod statements;
 mod vectors;
 mod world;
@@ -156,13 +157,23 @@ struct Subject {
 }
 
 impl Subject {
-    /// Sets the strategy of the session, or `auto` where it does not serve the statement: no index
-    /// serves inner products.
-    async fn set_strategy_for(&self, statement: &Statement) {
+    /// The value of an option of the session.
+    fn option(&self, option: &str) -> Option<&String> {
         let options = self.session.options.iter();
-        let named =
-            options.filter(|(name, _)| *name == "strategy").map(|(_, value)| value).next_back();
-        let strategy = match named {
+        options.filter(|(name, _)| *name == option).map(|(_, value)| value).next_back()
+    }
+
+    /// Sets the strategy of the session, or `auto` where it does not serve the statement: no index
+    /// serves inner products. And the rows of pieces on disk, a few where a join for each two pieces
+    /// follows.
+    async fn set_options_for(&self, statement: &Statement) {
+        let piece_rows = match self.option("debug.spill_piece_rows").map(String::as_str) {
+            Some("1") if statement.ours.contains(" NEAREST ") => "6",
+            Some(rows) => rows,
+            None => "auto",
+        };
+        rows(&self.ctx, &format!("SET simjoin.debug.spill_piece_rows = '{piece_rows}'")).await;
+        let strategy = match self.option("strategy") {
             Some(index)
                 if self.joins == Joins::Vectors
                     && !VECTORS_WITH_GPU.contains(&index.as_str())
@@ -230,7 +241,7 @@ async fn compare_statement(
     tally: &Tally,
 ) {
     for subject in subjects {
-        subject.set_strategy_for(statement).await;
+        subject.set_options_for(statement).await;
         let Subject { session, ctx, .. } = subject;
         let fault = match tokio::time::timeout(PATIENCE, answer(session, ctx, statement)).await {
             Ok(Err(error)) if is_out_of_memory(&error) && session.memory.is_some() => {

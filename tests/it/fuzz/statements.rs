@@ -5,6 +5,7 @@ use rand::rngs::StdRng;
 
 use super::conditions::Text;
 use super::joins::{Generator, Join};
+use super::nearest;
 use super::world::World;
 
 /// A statement for the operator, and its form for the nested loop.
@@ -16,6 +17,9 @@ pub struct Statement {
 impl Statement {
     pub fn draw(rng: &mut StdRng, world: &World) -> Self {
         let mut generator = Generator::new(world, rng.random(), None);
+        if generator.rng.random_range(0..4) == 0 {
+            return nearest::draw(&mut generator);
+        }
         let depth = [1, 1, 2, 2, 3][rng.random_range(0..5)];
         let join = Join::draw(&mut generator, depth);
         let (list, group) = select_list(&mut generator, &join);
