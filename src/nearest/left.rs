@@ -23,9 +23,9 @@ pub(super) struct LeftPiece {
 
 /// The left rows that are still to be read.
 pub(super) enum Left {
-    /// Those of an input of their own.
+    /// The rest of the rows of an input.
     Input(Rest),
-    /// The rows of the right side, from a piece on.
+    /// Rows of the right side, from the piece of this number on.
     Right(usize),
 }
 
