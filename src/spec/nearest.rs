@@ -31,11 +31,13 @@ pub enum BestPairs {
         /// Whether any of the pairs that are as good as the last one will do: nothing else orders them.
         any_tie: bool,
     },
-    /// The first pairs of each left row, and those that are as good as the last one of them, as a rank among
+    /// The first pairs of each row of a side, and those that are as good as the last one of them, as a rank among
     /// its pairs does.
     OfEachRow {
         /// The number of pairs of a row.
         count: NonZeroUsize,
+        /// The side.
+        side: Side,
     },
     /// Pairs from the best score on, ties by the two nodes, each node of a side once.
     OneToOne {
@@ -48,7 +50,7 @@ impl fmt::Display for BestPairs {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::First { count, .. } => write!(f, "{count}"),
-            Self::OfEachRow { count } => write!(f, "{count} of each left row"),
+            Self::OfEachRow { count, side } => write!(f, "{count} of each {side} row"),
             Self::OneToOne { .. } => f.write_str("one to one"),
         }
     }

@@ -1,4 +1,4 @@
-//! The best pairs of each left row, as neighbours of it.
+//! The best pairs of each row of a side, as neighbours of it.
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -10,24 +10,26 @@ use super::search::{Found, Search};
 use super::top::Pair;
 use crate::nearest::best::Best;
 use crate::nearest::run::{OnRound, Run};
-use crate::spec::{Nearest, NearestJoin, Search as Searched};
+use crate::spec::{
+    Call, Nearest, NearestJoin, ResidualColumn, Search as Searched, Side, SimilarityJoin,
+};
 
 /// Pairs of the join, at least, for each pair that is needed: below that, all pairs are made.
 const FEW_TIMES: f64 = if cfg!(test) { 1.0 } else { 4.0 };
 
 impl Search {
-    /// Finds the `wanted` best pairs of each left row, where a sample says that the join has many others.
+    /// Finds the `wanted` best pairs of each row of `side`, where a sample says that the join has many others.
     ///
     /// # Errors
     ///
     /// The errors of the joins.
-    pub(super) async fn run_for_each_row(&self, wanted: NonZeroUsize) -> Result<Found> {
+    pub(super) async fn run_for_each_row(&self, wanted: NonZeroUsize, side: Side) -> Result<Found> {
         let all = Found::Within(self.join.predicate.bound);
-        let [left, right] = [0, 1].map(|side| self.tables[side].rows());
-        let count = wanted.get().min(right).max(1);
-        let needed = left.saturating_mul(count);
+        let [own, other] = [side, side.other()].map(|side| self.tables[side as usize].rows());
+        let count = wanted.get().min(other).max(1);
+        let needed = own.saturating_mul(count);
         let bytes =
-            Best::bytes(left, count).saturating_add(needed.saturating_mul(size_of::<Pair>()));
+            Best::bytes(own, count).saturating_add(needed.saturating_mul(size_of::<Pair>()));
         if self.has_few_pairs()
             || !self.has_all_scores()
             || bytes > room(self.context.memory_pool())
@@ -38,7 +40,7 @@ impl Search {
             return Ok(all);
         }
         let nearest = Nearest { count: wanted, with_ties: true };
-        let run = self.as_nearest(nearest);
+        let run = self.as_nearest(nearest, side);
         let rows = run.candidates()?;
         let best = Best::try_new(rows.len(), count, nearest, self.memory.new_empty())?;
         let best = Arc::new(best);
@@ -47,15 +49,21 @@ impl Search {
         let held = self.memory.new_empty();
         for (slot, row) in (0..).zip(&rows) {
             best.sorted(slot, &mut entries);
-            pairs.extend(entries.iter().map(|(key, partner)| (*key, *row, *partner)));
+            pairs.extend(entries.iter().map(|(key, partner)| match side {
+                Side::Left => (*key, *row, *partner),
+                Side::Right => (*key, *partner, *row),
+            }));
             held.try_resize(pairs.capacity() * size_of::<Pair>())?;
         }
         Ok(Found::Pairs(pairs))
     }
 
-    /// The join as a search for nearest rows.
-    fn as_nearest(&self, nearest: Nearest) -> Run {
-        let join = self.join.clone();
+    /// The join as a search for nearest rows of the rows of `side`, which are left rows there.
+    fn as_nearest(&self, nearest: Nearest, side: Side) -> Run {
+        let join = match side {
+            Side::Left => self.join.clone(),
+            Side::Right => exchanged(self.join.clone()),
+        };
         let (predicate, arguments, residual) = (join.predicate, join.arguments, join.residual);
         let join = NearestJoin {
             nearest,
@@ -75,8 +83,8 @@ impl Search {
         let on_round: OnRound = Arc::new(move |round| told(round.to_string(), None));
         Run {
             join: Arc::new(join),
-            left: Arc::clone(&self.tables[0]),
-            right: Arc::clone(&self.tables[1]),
+            left: Arc::clone(&self.tables[side as usize]),
+            right: Arc::clone(&self.tables[side.other() as usize]),
             itself: self.itself,
             families: self.families.clone(),
             options: self.options.clone(),
@@ -85,4 +93,22 @@ impl Search {
             on_round,
         }
     }
+}
+
+/// The join with its sides exchanged; the output stays as it is.
+fn exchanged(mut join: SimilarityJoin) -> SimilarityJoin {
+    let other = |call: Call| Call { first: call.first.other(), ..call };
+    join.predicate.call = other(join.predicate.call);
+    join.arguments.reverse();
+    join.side_filters.reverse();
+    for (left, right) in &mut join.on {
+        std::mem::swap(left, right);
+    }
+    for column in join.residual.iter_mut().flat_map(|residual| &mut residual.columns) {
+        *column = match *column {
+            ResidualColumn::Input(side, index) => ResidualColumn::Input(side.other(), index),
+            ResidualColumn::Score(call) => ResidualColumn::Score(other(call)),
+        };
+    }
+    join
 }

@@ -14,7 +14,7 @@
 //! all pairs are among them. Rows between the operator and the sort are not counted, nor is their order
 //! decided here: pairs whose score is that of the k-th are all given out, unless nothing else orders them.
 //!
-//! The best pairs of each left row are its neighbours (`each_row`), with all that tie. The pairs of a
+//! The best pairs of each row of a side are its neighbours (`each_row`), with all that tie. The pairs of a
 //! one-to-one match are taken by falling bounds (`one_to_one`) of items, which are rows that only their nodes
 //! tell apart (`items`).
 

@@ -206,7 +206,7 @@ impl Preparation {
             };
             let found = match self.best {
                 BestPairs::First { count, any_tie } => search.run(count.get(), any_tie).await,
-                BestPairs::OfEachRow { count } => search.run_for_each_row(count).await,
+                BestPairs::OfEachRow { count, side } => search.run_for_each_row(count, side).await,
                 BestPairs::OneToOne { nodes } => search.run_one_to_one(nodes).await,
             };
             match found {

@@ -102,7 +102,17 @@ fn first_of_groups(rng: &mut StdRng, kind: Kind) -> Statement {
     let joined = Joined::draw(rng, kind);
     let (score, direction) = (&joined.score, joined.direction());
     let nulls = pick(rng, &["", "", " NULLS FIRST", " NULLS LAST"]);
-    let groups = ["a.id", "a.id", "a.id", "a.k", "a.id % 3, a.k", "a.k + 1", "b.id", "a.id + b.id"];
+    let groups = [
+        "a.id",
+        "a.id",
+        "b.id",
+        "b.id",
+        "a.k",
+        "a.id % 3, a.k",
+        "b.k + 1",
+        "b.id % 2, b.k",
+        "a.id + b.id",
+    ];
     let groups = pick(rng, &groups);
     let (rank, further) = match rng.random_range(0..3) {
         0 => ("rank", ""),
@@ -125,7 +135,7 @@ fn first_of_groups(rng: &mut StdRng, kind: Kind) -> Statement {
             ),
         }
     });
-    (statements, !groups.contains('b'))
+    (statements, !groups.contains("a.id + b.id"))
 }
 
 /// The plan of a statement before and after it has run, and its rows.
@@ -307,13 +317,16 @@ async fn a_bound_of_ranks_by_the_score_reaches_the_join() -> Result<()> {
         let plan = plan_of(&context, &sql).await?;
         assert!(plan.contains(&format!(", best={best} of each left row")), "{sql}\n{plan}");
     }
+    let of_right = format!("rank() OVER (PARTITION BY b.id % 9 ORDER BY {score} DESC, a.id) <= 3");
+    let plan = plan_of(&context, &format!("SELECT a.id FROM {JOIN} QUALIFY {of_right}")).await?;
+    assert!(plan.contains(", best=3 of each right row"), "{plan}");
     for ranked in [
         format!("dense_rank() OVER (PARTITION BY a.id ORDER BY {score} DESC) <= 3"),
         format!("rank() OVER (PARTITION BY a.id ORDER BY {score} DESC) >= 3"),
         format!("rank() OVER (PARTITION BY a.id ORDER BY {score} DESC) <= a.id"),
         format!("rank() OVER (PARTITION BY a.id ORDER BY {score}) <= 3"),
         format!("rank() OVER (PARTITION BY a.id ORDER BY b.id, {score} DESC) <= 3"),
-        format!("rank() OVER (PARTITION BY b.id ORDER BY {score} DESC) <= 3"),
+        format!("rank() OVER (PARTITION BY a.id, b.id ORDER BY {score} DESC) <= 3"),
         format!("rank() OVER (PARTITION BY random() ORDER BY {score} DESC) <= 3"),
         format!(
             "rank() OVER (PARTITION BY a.id ORDER BY {score} DESC) <= 3 \

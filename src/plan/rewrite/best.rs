@@ -2,8 +2,8 @@
 //!
 //! `ORDER BY score DESC LIMIT k` above a similarity join needs the pairs whose score is that of the k-th
 //! at least. The pass tells the join so, and changes nothing else: the sort above keeps its keys, and
-//! decides among pairs of equal scores. A filter of `rank()` or `row_number()` within groups of left rows
-//! needs of each left row the pairs whose score is that of its k-th at least: a pair that ranks among the
+//! decides among pairs of equal scores. A filter of `rank()` or `row_number()` within groups of rows of one side
+//! needs of each row of it the pairs whose score is that of its k-th at least: a pair that ranks among the
 //! first k of a group does so among those of its own row. The window and the filter stay above.
 //!
 //! ```text
@@ -80,16 +80,21 @@ fn limit_ranked(filter: &Filter) -> Result<Option<LogicalPlan>> {
     }
     let columns = groups.iter().flat_map(Expr::column_refs);
     let groups = columns.map(|column| window.input.schema().maybe_index_of_column(column));
-    let (Some(score), Some(groups)) = (index_of(score, &window.input), groups.collect()) else {
+    let groups = groups.collect::<Option<Vec<_>>>();
+    let (Some(score), Some(groups)) = (index_of(score, &window.input), groups) else {
         return Ok(None);
     };
-    let asked = Asked {
+    let asked = |side: Side| Asked {
         score,
         order: if is_ascending { Order::Distance } else { Order::Similarity },
-        groups,
-        best: BestPairs::OfEachRow { count },
+        groups: Vec::clone(&groups),
+        best: BestPairs::OfEachRow { count, side },
     };
-    let Some(input) = asked.limit(&window.input)? else { return Ok(None) };
+    let input = match asked(Side::Left).limit(&window.input)? {
+        Some(input) => Some(input),
+        None => asked(Side::Right).limit(&window.input)?,
+    };
+    let Some(input) = input else { return Ok(None) };
     let window = with_input(&LogicalPlan::Window(window.clone()), input)?;
     ranked_input(&filter.input, window).map(Some)
 }
@@ -132,7 +137,7 @@ struct Asked {
     score: usize,
     /// Which of its values are better.
     order: Order,
-    /// Columns that have to be read from left rows.
+    /// Columns that have to be read from rows of the side whose rows have pairs of their own.
     groups: Vec<usize>,
     /// Nodes are columns of the plan.
     best: BestPairs,
@@ -197,11 +202,16 @@ impl Asked {
         let conditions = conditions.chain(node.side_filters.iter().flatten()).chain(&node.residual);
         // A pair may be looked at several times.
         let is_volatile = node.arguments.iter().chain(conditions).any(Expr::is_volatile);
-        let is_left = |index: &usize| {
-            matches!(node.output.get(*index), Some(OutputColumn::Input(Side::Left, _)))
+        let side = match self.best {
+            BestPairs::OfEachRow { side, .. } => side,
+            BestPairs::First { .. } | BestPairs::OneToOne { .. } => Side::Left,
+        };
+        let is_of_side = |index: &usize| match node.output.get(*index) {
+            Some(OutputColumn::Input(of, _)) => *of == side,
+            _ => false,
         };
         node.need == Need::Rows
-            && self.groups.iter().all(is_left)
+            && self.groups.iter().all(is_of_side)
             && node.join_type == JoinType::Inner
             && node.output.get(self.score) == Some(&OutputColumn::Score(call))
             && call.function.info().order == self.order
