@@ -2,6 +2,11 @@
 
 use datafusion::common::DataFusionError;
 
+/// An error without the consumers of memory that may follow it.
+pub(crate) fn first_line(error: &DataFusionError) -> String {
+    error.to_string().lines().next().unwrap_or_default().to_string()
+}
+
 /// Whether less data would have fitted into memory.
 pub(crate) fn is_out_of_memory(error: &DataFusionError) -> bool {
     matches!(error.find_root(), DataFusionError::ResourcesExhausted(_))

@@ -20,6 +20,7 @@ use crate::engine::{
     Strategy, check_arguments,
 };
 use crate::spec::{Function, Predicate, Side};
+use crate::util::errors::first_line;
 use crate::values::list_element_type;
 
 /// Joins by the distance of vectors.
@@ -120,8 +121,7 @@ impl Family for VectorFamily {
         });
         // Rounds say what is wrong, if it is for them too.
         let found = nearest::neighbours(metric, request, sources);
-        Ok(found
-            .unwrap_or_else(|error| NeighbourSearch::Declined(Some(nearest::first_line(&error)))))
+        Ok(found.unwrap_or_else(|error| NeighbourSearch::Declined(Some(first_line(&error)))))
     }
 }
 

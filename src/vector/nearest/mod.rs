@@ -8,7 +8,7 @@
 mod host;
 mod side;
 
-use datafusion::common::{DataFusionError, Result};
+use datafusion::common::Result;
 use datafusion::physical_expr::PhysicalExprRef;
 
 use self::side::SideColumn;
@@ -17,11 +17,6 @@ use super::metric::Metric;
 use super::neighbours::{Band, Bands};
 use crate::engine::{DeviceChoice, NeighbourRequest, NeighbourSearch, Neighbours};
 use crate::gpu::Device;
-
-/// An error without the consumers of memory that may follow it.
-pub(super) fn first_line(error: &DataFusionError) -> String {
-    error.to_string().lines().next().unwrap_or_default().to_string()
-}
 
 /// Whether the work is enough for a device that nobody insists on.
 fn pays_on_device(request: &NeighbourRequest<'_>) -> bool {

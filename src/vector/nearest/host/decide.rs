@@ -2,11 +2,11 @@
 
 use datafusion::common::Result;
 
-use super::super::side::SideColumn;
 use super::lists::Lists;
 use super::tiles::Grid;
 use crate::util::cancel::CancelFlag;
 use crate::vector::metric::Metric;
+use crate::vector::nearest::side::SideColumn;
 
 /// Columns of which the function is computed at once.
 const FOUR: usize = 4;

@@ -13,13 +13,13 @@
 
 use datafusion::common::Result;
 
-use super::super::side::SideColumn;
 use crate::simd::Simd;
 use crate::util::cancel::CancelFlag;
 use crate::vector::bounds::{Frame, Rounded, SUMS, U32, U64};
 use crate::vector::bytes::{ByteFrame, MOST, Quantised};
 use crate::vector::metric::{Metric, Threshold};
 use crate::vector::middle::{Middle, is_usual, spread};
+use crate::vector::nearest::side::SideColumn;
 use crate::vector::tile::{Element, RowLayout};
 
 /// Points have places in a multiple of it.

@@ -33,6 +33,7 @@ use super::side::SideColumn;
 use crate::engine::NeighbourRequest;
 use crate::simd::Simd;
 use crate::util::cancel::CancelFlag;
+use crate::util::errors::first_line;
 use crate::util::parallel::map;
 use crate::vector::bytes::MOST_DIMENSIONS;
 use crate::vector::metric::Metric;
@@ -126,7 +127,7 @@ impl<'a> Search<'a> {
             Err(error) => {
                 // Rounds take less memory.
                 self.cancel.check()?;
-                Ok(Err(Some(super::first_line(&error))))
+                Ok(Err(Some(first_line(&error))))
             }
         }
     }

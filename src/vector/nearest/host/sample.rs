@@ -5,13 +5,13 @@
 
 use datafusion::common::Result;
 
-use super::super::side::SideColumn;
 use super::forms::Forms;
 use super::tiles::{NO_LIMIT, panel_reject, row_reject, square_distance};
 use super::written::{BLOCK, Roles, Written};
 use crate::simd::Simd;
 use crate::util::cancel::CancelFlag;
 use crate::vector::middle::spread;
+use crate::vector::nearest::side::SideColumn;
 use crate::vector::tile::{PANEL, Panels, Rows, products_of_panels};
 
 /// A column of a group that has none.

@@ -2,11 +2,11 @@
 
 use datafusion::common::Result;
 
-use super::super::side::SideColumn;
 use super::forms::{ByteSums, Forms, To, flipped};
 use crate::util::cancel::CancelFlag;
 use crate::util::parallel::for_each;
 use crate::vector::aligned::Aligned;
+use crate::vector::nearest::side::SideColumn;
 use crate::vector::tile::{PANEL, RowLayout};
 
 /// Rows that meet panels together.
