@@ -197,7 +197,7 @@ async fn a_device_finds_all_neighbours_at_once() -> Result<()> {
         let sizes = [rng.random_range(1..most), rng.random_range(530..most)];
         compare(&mut rng, numbers, (sizes, dimensions), (Way::Device, &mut outcomes)).await?;
     }
-    assert!(outcomes.found >= rounds(18) / 3, "{outcomes:?}");
+    assert!(outcomes.found >= rounds(18) / 9, "{outcomes:?}");
     assert!(outcomes.declined >= 1, "{outcomes:?}");
     Ok(())
 }
