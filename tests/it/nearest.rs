@@ -1,16 +1,14 @@
 //! Joins with nearest rows: on disk, by the tasks of a cluster, and when they are given up. Their answers
 //! are compared with nested loops in the library and in [`crate::fuzz`].
 
-use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use datafusion::common::DataFusionError;
-use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
-use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::prelude::SessionContext;
 use futures::StreamExt;
 
+use crate::spill::{files_in, runtime_in};
 use crate::support::{
     Session, assert_contains, assert_same_rows, explain, measured, plan, rows, rows_of_tasks,
     try_rows,
@@ -86,20 +84,6 @@ async fn pieces_on_disk_give_the_rows_of_memory() {
             assert!(pieces[0] >= least && pieces[1] >= least, "{pieces:?} {sql}");
         }
     }
-}
-
-fn runtime_in(dir: &Path, limit: u64) -> RuntimeEnvBuilder {
-    let disk = DiskManagerBuilder::default()
-        .with_mode(DiskManagerMode::Directories(vec![dir.to_path_buf()]))
-        .with_max_temp_directory_size(limit);
-    RuntimeEnvBuilder::new().with_disk_manager_builder(disk)
-}
-
-/// Files below a directory, however deep.
-fn files_in(dir: &Path) -> usize {
-    let entries = fs::read_dir(dir).map(|entries| entries.flatten().collect()).unwrap_or(vec![]);
-    let count = |path: &Path| if path.is_dir() { files_in(path) } else { 1 };
-    entries.iter().map(|entry| count(&entry.path())).sum()
 }
 
 /// Waits until a statement that has ended holds nothing.

@@ -180,7 +180,8 @@ async fn skew_is_joined_in_blocks() {
     assert!(answers[0][0].starts_with("28"), "{answers:?}");
 }
 
-fn runtime_in(dir: &Path, limit: u64) -> RuntimeEnvBuilder {
+/// A runtime whose files lie in a directory, and take so many bytes at most.
+pub fn runtime_in(dir: &Path, limit: u64) -> RuntimeEnvBuilder {
     let disk = DiskManagerBuilder::default()
         .with_mode(DiskManagerMode::Directories(vec![dir.to_path_buf()]))
         .with_max_temp_directory_size(limit);
@@ -188,7 +189,7 @@ fn runtime_in(dir: &Path, limit: u64) -> RuntimeEnvBuilder {
 }
 
 /// Files below a directory, however deep.
-fn files_in(dir: &Path) -> usize {
+pub fn files_in(dir: &Path) -> usize {
     let entries = fs::read_dir(dir).map(|entries| entries.flatten().collect()).unwrap_or(vec![]);
     let count = |path: &Path| if path.is_dir() { files_in(path) } else { 1 };
     entries.iter().map(|entry| count(&entry.path())).sum()

@@ -21,7 +21,7 @@ pub(super) struct Decided {
     pub values: Vec<f64>,
 }
 
-/// What decides.
+/// The function with both sides, which decides pairs.
 pub(super) struct Judge<'a> {
     pub metric: Metric,
     pub neighbours: usize,

@@ -44,7 +44,7 @@ pub(super) struct Forms {
     rounding: [f64; 2],
 }
 
-/// What is known of the bytes q of a vector X.
+/// Sums and a bound of the bytes q of a vector X.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct ByteSums {
     pub sum: i32,

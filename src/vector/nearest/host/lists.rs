@@ -16,7 +16,7 @@ pub(super) struct Near {
 #[derive(Debug)]
 struct List {
     near: Vec<Near>,
-    /// It is thinned when it has so many.
+    /// The list is thinned when it has this many columns.
     full: usize,
 }
 
@@ -56,7 +56,7 @@ impl Lists {
         &self.limits
     }
 
-    /// Adds a column to the list of a row, which `off` by column, of both points, belongs to.
+    /// Adds a column to the list of a row. `off` gives the `off` of the row and of a column together.
     ///
     /// # Errors
     ///

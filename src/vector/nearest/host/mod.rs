@@ -156,7 +156,7 @@ impl<'a> Search<'a> {
         Ok(of_shares.into_iter().collect::<Option<Vec<_>>>().map(|numbers| numbers.concat()))
     }
 
-    /// The same of the right side, where it is another one.
+    /// The [numbers](Self::numbers) of the right side; `Some(None)` where the left one is both.
     fn right_numbers(&self) -> Result<Option<Option<Vec<u32>>>> {
         match self.right {
             Some(side) => Ok(self.numbers(side)?.map(Some)),
@@ -231,7 +231,7 @@ impl<'a> Search<'a> {
         Ok(Some(cfg!(test) || *ratio > RATIO))
     }
 
-    /// What a sample tells of rows; `None` where one has no form.
+    /// The limits that a sample gives to rows; `None` where a row has no form.
     fn sampled(&self, forms: &Forms, sample: &Sample, rows: &[u32]) -> Result<Option<Vec<OfRow>>> {
         let roles = Roles { rows: true, panels: false };
         let of_blocks = map(self.threads, rows.chunks(BLOCK).collect(), |block: &[u32]| {
@@ -277,7 +277,7 @@ impl<'a> Search<'a> {
     }
 }
 
-/// Rows by falling limits, which are sorted as well.
+/// Sorts rows by falling limits, and the limits with them.
 fn by_falling_limits(rows: Vec<u32>, limits: &mut Vec<f64>) -> Vec<u32> {
     let mut order: Vec<u32> = (0..rows.len() as u32).collect();
     order.sort_by(|a, b| limits[*b as usize].total_cmp(&limits[*a as usize]));

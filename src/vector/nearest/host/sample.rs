@@ -26,7 +26,7 @@ pub(super) struct Sample {
     groups: usize,
 }
 
-/// What a sample tells of a row.
+/// The distances that a sample gives for a row.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct OfRow {
     /// The distance within which it has its neighbours.
@@ -36,10 +36,10 @@ pub(super) struct OfRow {
 }
 
 impl Sample {
-    /// The columns of a sample for so many neighbours, of so many.
+    /// The number of columns in a sample of `columns` columns, for this many neighbours.
     pub(super) fn size(columns: usize, neighbours: usize) -> usize {
         /// The part of the columns is √k by this, so that pairs with the sample and pairs within the limits
-        /// take about the same time; but so many columns at most.
+        /// take about the same time. A sample has `MOST` columns at most.
         const PART: f64 = 64.0;
         const MOST: usize = 1 << 14;
         let part = columns as f64 * (neighbours as f64).sqrt() / PART;
@@ -76,7 +76,7 @@ impl Sample {
         }))
     }
 
-    /// What the sample tells of the rows of a block.
+    /// The distances that the sample gives for the rows of a block.
     pub(super) fn rows(
         &self,
         forms: &Forms,

@@ -22,8 +22,8 @@ pub(super) const MOST_BOUND: f64 = (1 << 28) as f64;
 /// Pairs that a task keeps before it puts them into lists.
 const KEPT: usize = 1 << 14;
 
-/// What is added to products of a row, so that those are below 0 whose columns lie beyond a limit, in the scale
-/// of bytes. `most_off` bounds the `off` of columns.
+/// The number that is added to the products of a row: the sum is below 0 for each column beyond `limit`, a
+/// distance in the scale of bytes. `most_off` bounds the `off` of columns.
 ///
 /// ‖q − p‖ is ‖X − Y‖ + off(x) + off(y) at most. Half of its square is ½‖q‖² + ½‖p‖² − q·p.
 pub(super) fn row_reject(sums: ByteSums, limit: f64, most_off: f64) -> i32 {
@@ -37,7 +37,7 @@ pub(super) fn row_reject(sums: ByteSums, limit: f64, most_off: f64) -> i32 {
     bound as i32 - 128 * sums.sum
 }
 
-/// What is added to the products of columns, by place.
+/// The numbers that are added to the products of columns, by place.
 pub(super) fn panel_reject(columns: &Written) -> Vec<i32> {
     let count = columns.len();
     let of_place = |(place, sums): (usize, &ByteSums)| match place < count {
