@@ -14,7 +14,7 @@ use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 
 use crate::SimJoinContextExt;
-use crate::config::{DistributionChoice, RowLimit, StrategyName};
+use crate::config::{DistributionChoice, StrategyName};
 use crate::session::install;
 use crate::tests::statements::{
     Drawn, Setup, Tally, Way, error, oracle, pick, plan_and_rows, sorted, statement, table,
