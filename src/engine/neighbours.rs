@@ -47,7 +47,8 @@ pub struct NeighbourRequest<'a> {
 }
 
 /// The neighbours of left rows. A left row that was served has `count` right rows, than which no other one is
-/// nearer, and where ties are wanted all that are as near as the last of them.
+/// nearer, and where ties are wanted all that are as near as the last of them; or fewer, where these are all that
+/// rank as neighbours.
 #[derive(Debug)]
 pub struct Neighbours {
     /// By place among the left rows that took part: where its neighbours begin, and how many it has;

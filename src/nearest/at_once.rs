@@ -27,6 +27,10 @@ const CHUNK: usize = 1 << 12;
 /// mostly that of the row with itself.
 const SPARE: usize = 1;
 
+fn spare(search: &Search) -> usize {
+    if search.residual.is_some() { SPARE } else { 0 }
+}
+
 /// The answer of a family, with what is needed to look through it.
 struct AtOnce {
     join: Arc<NearestJoin>,
@@ -34,6 +38,8 @@ struct AtOnce {
     right: Arc<Table>,
     rows: Vec<u32>,
     neighbours: Neighbours,
+    /// The neighbours that the family was asked for.
+    asked: usize,
     /// The neighbours that a row may have.
     count: usize,
     /// The key of the worst score that a neighbour may have.
@@ -76,6 +82,7 @@ impl Run {
             right: Arc::clone(&self.right),
             rows: rows.to_vec(),
             neighbours,
+            asked: self.count() + spare(search),
             count: self.count(),
             bound: key_of(search.predicate.bound, self.join.order),
         });
@@ -112,8 +119,7 @@ impl Run {
             && left_argument == right_argument;
         let with_ties = self.nearest().with_ties;
         let (search, options) = (search.clone(), self.options.clone());
-        let spare = if search.residual.is_some() { SPARE } else { 0 };
-        let count = self.count() + spare;
+        let count = self.count() + spare(&search);
         let batches = [&self.left, &self.right];
         let batches =
             batches.map(|table| table.batches().map(|(_, b)| b.clone()).collect::<Vec<_>>());
@@ -207,7 +213,8 @@ impl AtOnce {
                 continue;
             };
             let before = pairs.len();
-            let mut is_bounded = partners.is_empty();
+            // Where there are fewer than were asked for, they are all.
+            let mut is_bounded = partners.len() < self.asked;
             for (partner, value) in partners.iter().zip(of_row) {
                 let key = key_of(*value, order);
                 if key > self.bound {

@@ -7,14 +7,18 @@ use datafusion::common::{Result, plan_err};
 use datafusion::logical_expr::ScalarUDF;
 use datafusion::physical_expr::PhysicalExprRef;
 
-use crate::engine::{AnyMatcher, Argument, Axis, Family, PlaceReader, Strategy};
+use crate::engine::{
+    AnyMatcher, Argument, Axis, Family, NeighbourRequest, NeighbourSearch, PlaceReader, Strategy,
+};
 use crate::set::axis::SizeAxis;
 use crate::set::encode::stored_tokens::StoredTokens;
 use crate::set::join::SetJoin;
 use crate::set::matcher::{SetMatcher, Sources, TextSource};
 use crate::set::measure::{Bounds, FAMILY, Measure};
+use crate::set::nearest;
 use crate::set::shape::ShapeReader;
 use crate::spec::{Function, Predicate, Side};
+use crate::util::errors::first_line;
 use crate::values::TokenKind;
 
 /// The six measures over sets of tokens.
@@ -34,6 +38,30 @@ impl SetFamily {
     /// The family with a test that tells whether an argument is the tokens of a text.
     pub(crate) fn with_texts(self, text_source: TextSource) -> Self {
         Self { text_source, ..self }
+    }
+
+    /// The predicate over lists of tokens.
+    fn matcher(&self, predicate: Predicate, arguments: [Argument<'_>; 2]) -> Result<SetMatcher> {
+        let function = predicate.call.function;
+        let kind = |side: Side| {
+            let data_type = arguments[side as usize].data_type;
+            match TokenKind::of_list(data_type) {
+                Some(kind) => Ok(kind),
+                None => plan_err!(
+                    "{function} joins lists of tokens, but the {side} argument is {data_type}; \
+                     turn text into a list with qgrams(text, 3) or word_tokens(text)"
+                ),
+            }
+        };
+        let (left, right) = (kind(Side::Left)?, kind(Side::Right)?);
+        if !left.comparable(right) {
+            return plan_err!(
+                "{function} cannot compare {left} tokens with {right} tokens; cast one side"
+            );
+        }
+        let stored = arguments.map(|argument| StoredTokens::of_list(argument.data_type));
+        let sources = Sources::of(arguments, self.text_source);
+        SetMatcher::try_new(predicate, stored, sources)
     }
 
     /// The family with further strategies, for joins that name them.
@@ -80,26 +108,7 @@ impl Family for SetFamily {
         predicate: Predicate,
         arguments: [Argument<'_>; 2],
     ) -> Result<Arc<dyn AnyMatcher>> {
-        let function = predicate.call.function;
-        let kind = |side: Side| {
-            let data_type = arguments[side as usize].data_type;
-            match TokenKind::of_list(data_type) {
-                Some(kind) => Ok(kind),
-                None => plan_err!(
-                    "{function} joins lists of tokens, but the {side} argument is {data_type}; \
-                     turn text into a list with qgrams(text, 3) or word_tokens(text)"
-                ),
-            }
-        };
-        let (left, right) = (kind(Side::Left)?, kind(Side::Right)?);
-        if !left.comparable(right) {
-            return plan_err!(
-                "{function} cannot compare {left} tokens with {right} tokens; cast one side"
-            );
-        }
-        let stored = arguments.map(|argument| StoredTokens::of_list(argument.data_type));
-        let sources = Sources::of(arguments, self.text_source);
-        let matcher = SetMatcher::try_new(predicate, stored, sources)?;
+        let matcher = self.matcher(predicate, arguments)?;
         Ok(Arc::new(matcher.with_comparisons(self.comparisons)))
     }
 
@@ -123,5 +132,23 @@ impl Family for SetFamily {
                 "rows are placed by a list of tokens, but the {side} argument is {argument}"
             ),
         }
+    }
+
+    fn neighbours(&self, request: &NeighbourRequest<'_>) -> Result<NeighbourSearch> {
+        let [Some(left), Some(right)] = request.sides.map(|side| side.batches.first()) else {
+            return Ok(NeighbourSearch::Declined(None));
+        };
+        let schemas = [left.schema(), right.schema()];
+        let data_type = |side: usize| request.sides[side].argument.data_type(&schemas[side]);
+        let types = [data_type(0)?, data_type(1)?];
+        let argument = |side: usize| Argument {
+            data_type: &types[side],
+            expression: Some(request.sides[side].argument),
+            input: Some(&schemas[side]),
+        };
+        let matcher = self.matcher(request.predicate, [argument(0), argument(1)])?;
+        // Rounds say what is wrong, if it is for them too, and take less memory.
+        let found = nearest::neighbours(&matcher, request);
+        Ok(found.unwrap_or_else(|error| NeighbourSearch::Declined(Some(first_line(&error)))))
     }
 }

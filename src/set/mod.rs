@@ -19,6 +19,7 @@
 //! filter_verify.rs    the strategies by prefixes      tiles/           signatures on a GPU
 //! bitmap/             signatures, in blocks           indexed/         an inverted index on a GPU
 //! large/              large sets on a GPU             scan_count/      what all sets share, counted
+//! nearest/            the nearest sets at once
 //! strategies.rs, matcher.rs, family.rs                what the operator sees
 //! ```
 
@@ -44,6 +45,7 @@ mod join_spec;
 pub(crate) mod large;
 pub(crate) mod matcher;
 pub(crate) mod measure;
+mod nearest;
 pub(crate) mod nested_loop;
 pub(crate) mod offload;
 mod probed;

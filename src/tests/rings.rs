@@ -12,7 +12,7 @@ use super::arrows::{code, files};
 const LARGEST: [(&str, usize); 2] = [("set", 0), ("vector", 0)];
 
 /// The modules of `set`; each may use those that stand before it.
-const WITHIN_SET: [&str; 36] = [
+const WITHIN_SET: [&str; 37] = [
     "runs",
     "measure",
     "intersection",
@@ -48,6 +48,7 @@ const WITHIN_SET: [&str; 36] = [
     "sliced",
     "strategies",
     "matcher",
+    "nearest",
     "family",
 ];
 

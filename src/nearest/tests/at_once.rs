@@ -1,4 +1,6 @@
-//! Nearest vectors that a device or the CPU finds at once, held against window functions over nested loops.
+//! Nearest rows that a device or the CPU finds at once, held against window functions over nested loops.
+
+mod sets;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -140,24 +142,24 @@ fn drawn(rng: &mut StdRng, numbers: Numbers) -> Drawn {
     }
 }
 
+/// Holds a statement over two tables of some sizes, whose columns `column` makes, against the oracle.
 async fn compare(
     rng: &mut StdRng,
-    numbers: Numbers,
-    (sizes, dimensions): ([usize; 2], usize),
+    (drawn, sizes): (Drawn, [usize; 2]),
+    column: impl Fn(&mut StdRng, usize) -> ArrayRef,
     (way, outcomes): (Way, &mut Outcomes),
 ) -> Result<()> {
-    let drawn = drawn(rng, numbers);
     let oracle = nested_loops();
     let operator = Setup::draw(rng, way).session(install)?;
     for (name, size) in ["a", "b"].into_iter().zip(sizes) {
-        let table = table(rng, size, "s", |rng, rows| Ok(numbers.column(rng, rows, dimensions)))?;
+        let table = table(rng, size, "s", |rng, rows| Ok(column(rng, rows)))?;
         oracle.register_table(name, Arc::clone(&table) as _)?;
         operator.register_table(name, table)?;
     }
     let sql = drawn.sql(true);
     let (plan, found) = run(&operator, &sql).await?;
     outcomes.note(&plan);
-    let what = format!("{numbers:?} {sizes:?} {dimensions} {sql}\n{plan}");
+    let what = format!("{sizes:?} {sql}\n{plan}");
     let tied = rows_of(&oracle, &drawn.oracle("rank", "a.id, b.s, b.y")).await?;
     if drawn.with_ties {
         assert!(found == tied, "{what}\n{}", difference(&found, &tied));
@@ -195,7 +197,9 @@ async fn a_device_finds_all_neighbours_at_once() -> Result<()> {
         // The emulator takes its time for products.
         let most = if dimensions > 100 { 600 } else { 1100 };
         let sizes = [rng.random_range(1..most), rng.random_range(530..most)];
-        compare(&mut rng, numbers, (sizes, dimensions), (Way::Device, &mut outcomes)).await?;
+        let drawn = (drawn(&mut rng, numbers), sizes);
+        let column = |rng: &mut StdRng, rows| numbers.column(rng, rows, dimensions);
+        compare(&mut rng, drawn, column, (Way::Device, &mut outcomes)).await?;
     }
     assert!(outcomes.found >= rounds(18) / 9, "{outcomes:?}");
     assert!(outcomes.declined >= 1, "{outcomes:?}");
@@ -213,7 +217,9 @@ async fn the_cpu_finds_all_neighbours_at_once() -> Result<()> {
         let most = [30, 300, 1100][round % 3];
         let sizes = [rng.random_range(1..most), rng.random_range(1..most)];
         let way = if round % 10 == 9 { Way::Limit(1 << 13) } else { Way::Memory };
-        compare(&mut rng, numbers, (sizes, dimensions), (way, &mut outcomes)).await?;
+        let drawn = (drawn(&mut rng, numbers), sizes);
+        let column = |rng: &mut StdRng, rows| numbers.column(rng, rows, dimensions);
+        compare(&mut rng, drawn, column, (way, &mut outcomes)).await?;
     }
     assert!(outcomes.found >= rounds(60) / 3, "{outcomes:?}");
     assert!(outcomes.declined >= 1, "{outcomes:?}");
