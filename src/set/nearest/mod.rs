@@ -9,9 +9,10 @@
 //! ```
 //!
 //! Each left set has a bound of its own. Its rarest tokens find sets that share several, whose values make the bound;
-//! the other tokens are looked up only for sizes of sets that may still reach it (a prefix filter by the bound and
-//! size of each pair, one token longer than is needed, so that a candidate must share two: Wang, Li, Feng, "Can we
-//! beat the prefix filtering?", SIGMOD 2012, section 4). Where most tokens are frequent, bit-sliced joins are better.
+//! the other tokens are looked up only for sizes of sets that may still reach it: a prefix filter by the bound and the
+//! size of each pair, one token longer than is needed where that rules out sets that share one alone (Wang, Li, Feng,
+//! "Can we beat the prefix filtering?", SIGMOD 2012, section 4). Where most tokens are frequent, bit-sliced joins are
+//! better.
 
 mod best;
 mod index;

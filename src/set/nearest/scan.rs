@@ -13,9 +13,12 @@ use crate::set::verify::intersect::intersect;
 use crate::simd::Simd;
 use crate::util::cancel::CancelFlag;
 
-/// Entries of lists that are read for a first bound, about; and sets, for each row that is wanted, that make it.
-const FIRST_ENTRIES: usize = if cfg!(test) { 4 } else { 256 };
-const FIRST_SETS: usize = 2;
+/// Sets that are found before there is a bound, and sets, for each row that is wanted, that are decided to raise it.
+const FIRST_SETS: usize = if cfg!(test) { 4 } else { 128 };
+const RAISING_SETS: usize = 2;
+
+/// Entries of lists that are read, for each set found, so that sets with one token in common need not be decided.
+const ENTRIES_OF_SET: u64 = if cfg!(test) { 2 } else { 8 };
 
 /// Steps of deciding a set, where reading an entry is one.
 const DECISION: u64 = 16;
@@ -47,9 +50,11 @@ pub(super) struct Scan<'a> {
     cancel: &'a CancelFlag,
     /// By right set, how many tokens it is known to share, and whether it has been decided ([`DECIDED`]).
     counts: Vec<u16>,
-    /// The sets that share some, in no order: `touched` of them.
-    sets: Vec<SetId>,
-    touched: usize,
+    /// The sets that share a token, and those that share two.
+    once: Pile,
+    twice: Pile,
+    /// The sets that shared two when the bound was raised last.
+    raised_at: usize,
     /// By token, behind the last set for which it was looked up.
     ends: Vec<SetId>,
     steps: u64,
@@ -59,13 +64,38 @@ pub(super) struct Scan<'a> {
 /// The mark of a set whose value was offered.
 const DECIDED: u16 = 1 << 15;
 
+/// Some of the sets, without order.
+#[derive(Debug)]
+struct Pile {
+    /// A place more than there are sets: the place behind the last one is written to.
+    sets: Vec<SetId>,
+    len: usize,
+}
+
+impl Pile {
+    fn new(most: usize) -> Self {
+        Self { sets: vec![0; most + 1], len: 0 }
+    }
+
+    /// Adds a set where `is_new`.
+    #[inline]
+    fn add(&mut self, set: SetId, is_new: bool) {
+        self.sets[self.len] = set;
+        self.len += usize::from(is_new);
+    }
+
+    fn sets(&self) -> &[SetId] {
+        &self.sets[..self.len]
+    }
+}
+
 impl<'a> Scan<'a> {
     /// The most tokens of a right set.
     pub(super) const MOST_TOKENS: u32 = DECIDED as u32 - 1;
 
     /// The bytes of a scan.
     pub(super) fn bytes(right: &SetCollection) -> usize {
-        right.len() as usize * (size_of::<u16>() + size_of::<SetId>())
+        right.len() as usize * (size_of::<u16>() + 2 * size_of::<SetId>())
     }
 
     pub(super) fn new(
@@ -86,9 +116,9 @@ impl<'a> Scan<'a> {
             simd: request.simd,
             cancel: request.cancel,
             counts: vec![0; len],
-            // A set more: the place behind the last one is written to.
-            sets: vec![0; len + 1],
-            touched: 0,
+            once: Pile::new(len),
+            twice: Pile::new(len),
+            raised_at: 0,
             ends: vec![],
             steps: 0,
             _memory: memory,
@@ -115,14 +145,15 @@ impl<'a> Scan<'a> {
         self.best.clear();
         self.ends.clear();
         self.begin(sought)?;
-        self.make_bound(sought);
+        self.raise_bound(sought);
         let first = self.look_up(sought)?;
-        self.decide(sought, first);
-        for set in &self.sets[..self.touched] {
+        let one = self.look_up_more(sought, first)?;
+        self.decide(sought, first, one);
+        for set in self.once.sets() {
             self.counts[*set as usize] = 0;
         }
-        self.steps += 3 * self.touched as u64;
-        self.touched = 0;
+        self.steps += 2 * self.once.len as u64;
+        (self.once.len, self.twice.len, self.raised_at) = (0, 0, 0);
         Ok(())
     }
 
@@ -133,32 +164,37 @@ impl<'a> Scan<'a> {
         self.measure.value_in_role(overlap, self.role, own, size)
     }
 
+    /// The sets of a token from one on and before another one.
+    #[inline]
+    fn entries(&self, token: u32, first: SetId, end: SetId) -> &'a [SetId] {
+        let index = self.index;
+        let list = index.sets(token);
+        let from = if first == 0 { 0 } else { list.partition_point(|set| *set < first) };
+        let list = &list[from..];
+        match list.last() {
+            Some(last) if *last >= end => &list[..list.partition_point(|set| *set < end)],
+            _ => list,
+        }
+    }
+
     /// Counts a token for some of its sets.
     #[inline]
     fn count(&mut self, token: u32, first: SetId, end: SetId) {
-        let list = self.index.sets(token);
-        let from = if first == 0 { 0 } else { list.partition_point(|set| *set < first) };
-        let list = &list[from..];
-        let to = match list.last() {
-            Some(last) if *last >= end => list.partition_point(|set| *set < end),
-            _ => list.len(),
-        };
-        let mut touched = self.touched;
-        for set in &list[..to] {
+        let entries = self.entries(token, first, end);
+        for set in entries {
             let count = &mut self.counts[*set as usize];
-            self.sets[touched] = *set;
-            touched += usize::from(*count == 0);
+            let shared = *count & !DECIDED;
+            self.once.add(*set, shared == 0);
+            self.twice.add(*set, shared == 1);
             *count += 1;
         }
-        self.touched = touched;
-        self.steps += to as u64 + 4;
+        self.steps += entries.len() as u64 + 8;
     }
 
     /// Counts the rarest tokens for all sets.
     fn begin(&mut self, sought: Sought<'_>) -> Result<()> {
-        let enough = FIRST_ENTRIES.max(FIRST_SETS * self.best.wanted());
         for token in sought.tokens {
-            if self.touched >= enough {
+            if self.once.len >= FIRST_SETS {
                 break;
             }
             self.cancel.check()?;
@@ -168,38 +204,57 @@ impl<'a> Scan<'a> {
         Ok(())
     }
 
-    /// Offers the sets that share most of the tokens counted: their values make a bound.
-    fn make_bound(&mut self, sought: Sought<'_>) {
-        let counted = self.ends.len();
-        let wanted = FIRST_SETS * self.best.wanted();
-        let mut of_counts = vec![0_usize; counted + 1];
-        for set in &self.sets[..self.touched] {
-            of_counts[self.counts[*set as usize] as usize] += 1;
+    /// Offers the sets that share most of the tokens counted: their values raise the bound.
+    fn raise_bound(&mut self, sought: Sought<'_>) {
+        /// The greatest number of tokens by which sets are told apart.
+        const MOST: usize = 31;
+        let wanted = RAISING_SETS * self.best.wanted();
+        let level = |count: u16| match count & DECIDED {
+            0 => usize::from(count).min(MOST),
+            _ => 0,
+        };
+        let mut of_levels = [0_usize; MOST + 1];
+        for set in self.twice.sets() {
+            of_levels[level(self.counts[*set as usize])] += 1;
         }
-        let (mut least, mut above) = (counted, 0);
-        while least > 1 && above + of_counts[least] < wanted {
-            above += of_counts[least];
+        let (mut least, mut above) = (MOST, 0);
+        while least > 2 && above + of_levels[least] < wanted {
+            above += of_levels[least];
             least -= 1;
         }
         let mut of_least = wanted.saturating_sub(above);
-        for place in 0..self.touched {
-            let set = self.sets[place];
-            let count = usize::from(self.counts[set as usize]);
-            if count < least || count == least && of_least == 0 {
+        for place in 0..self.twice.len {
+            let set = self.twice.sets[place];
+            let level = level(self.counts[set as usize]);
+            if level < least || level == least && of_least == 0 {
                 continue;
             }
-            if count == least {
-                of_least -= 1;
-            }
-            self.offer(sought, set, counted);
+            of_least -= usize::from(level == least);
+            self.offer(sought, set);
         }
+        // With too few of these, others do for a first bound.
+        let others = wanted.saturating_sub(of_levels[2..].iter().sum()).min(self.once.len);
+        for place in 0..if self.raised_at == 0 { others } else { 0 } {
+            let set = self.once.sets[place];
+            if self.counts[set as usize] == 1 {
+                self.offer(sought, set);
+            }
+        }
+        self.raised_at = self.twice.len.max(1);
+        self.steps += 2 * self.twice.len as u64;
     }
 
-    /// Computes the value of a set for which the first `counted` tokens were counted, and offers it.
-    fn offer(&mut self, sought: Sought<'_>, set: SetId, counted: usize) {
+    /// The tokens that were counted for a set, but for sets that cannot reach the bound.
+    #[inline]
+    fn counted(&self, set: SetId) -> usize {
+        self.ends.partition_point(|end| *end > set)
+    }
+
+    /// Computes the value of a set, and offers it.
+    fn offer(&mut self, sought: Sought<'_>, set: SetId) {
         let count = self.counts[set as usize];
         self.counts[set as usize] = count | DECIDED;
-        let rest = &sought.tokens[counted..];
+        let rest = &sought.tokens[self.counted(set)..];
         let mut overlap = u32::from(count);
         if !rest.is_empty() {
             let tokens = self.right.tokens(set);
@@ -212,55 +267,108 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// Counts further tokens for the sets that may reach the bound, and one more than is needed for that. Returns the
+    /// The first set that may reach the bound, of those that are smaller than the one sought: the value of a set within
+    /// it rises with its size.
+    fn first(&self, sought: Sought<'_>) -> SetId {
+        let bound = self.best.bound();
+        self.index
+            .first_where(|size| size >= sought.size || self.value(sought, size, size) >= bound)
+    }
+
+    /// Behind the last set that may reach the bound with `most` tokens in common.
+    fn end(&self, sought: Sought<'_>, most: u32) -> SetId {
+        let bound = self.best.bound();
+        self.index.end_where(most, |size| self.value(sought, most, size) >= bound)
+    }
+
+    /// Counts further tokens for the sets that may reach the bound without those before, and raises it. Returns the
     /// first set that may reach it.
     fn look_up(&mut self, sought: Sought<'_>) -> Result<SetId> {
-        let bound = self.best.bound();
-        // A smaller set may be contained in the other one: the value rises with its size.
-        let first = self
-            .index
-            .first_where(|size| size >= sought.size || self.value(sought, size, size) >= bound);
-        let known = sought.tokens.len() as u32;
+        let mut first = self.first(sought);
         for place in self.ends.len()..sought.tokens.len() {
             self.cancel.check()?;
-            // A set without the tokens before may share the others, and one more.
-            let most = (known - place as u32 + 1).min(known);
-            let end = self.index.end_where(most, |size| self.value(sought, most, size) >= bound);
+            let end = self.end(sought, (sought.tokens.len() - place) as u32);
             if end <= first {
                 break;
             }
             self.count(sought.tokens[place], first, end);
             self.ends.push(end);
+            if self.twice.len >= self.raised_at + (self.raised_at / 4).max(self.best.wanted()) {
+                self.raise_bound(sought);
+                first = self.first(sought);
+            }
         }
         Ok(first)
     }
 
-    /// Offers the sets among those touched that may be among the best ones.
-    fn decide(&mut self, sought: Sought<'_>, first: SetId) {
-        let bound = self.best.bound();
-        // A set that shares one token of those looked up is one that shares one token in all: the token more that was
-        // looked up would have found a second one.
-        let one = self.index.end_where(1, |size| self.value(sought, 1, size) >= bound);
-        let most =
-            self.sets[..self.touched].iter().map(|set| self.counts[*set as usize] & !DECIDED);
-        let most = most.max().unwrap_or(0);
-        // Those that share most raise the bound for the others.
-        let many = (most - most / 3).max(2);
-        for shared in [many..=DECIDED - 1, 1..=many - 1] {
-            for place in 0..self.touched {
-                let set = self.sets[place];
-                let count = self.counts[set as usize];
-                if !shared.contains(&count) || count < 2 && set >= one || set < first {
-                    continue;
+    /// Counts tokens for further sets where that is less work than to decide sets with one token in common: so many that
+    /// a set that may reach the bound has two among them, but for sets so small that one is enough. Returns the
+    /// end of these sets, or that of all.
+    fn look_up_more(&mut self, sought: Sought<'_>, first: SetId) -> Result<SetId> {
+        let known = sought.tokens.len();
+        let (mut ends, mut entries) = (vec![], 0);
+        for place in 0..known {
+            let before = self.ends.get(place).copied().unwrap_or(first);
+            let end = self.end(sought, (known - place + 1).min(known) as u32).max(before);
+            if end <= first {
+                break;
+            }
+            entries += self.entries(sought.tokens[place], before.max(first), end).len() as u64;
+            ends.push(end);
+        }
+        if entries > ENTRIES_OF_SET * self.once.len as u64 {
+            return Ok(SetId::MAX);
+        }
+        let one = self.end(sought, 1);
+        for (place, end) in ends.into_iter().enumerate() {
+            self.cancel.check()?;
+            match self.ends.get(place).copied() {
+                Some(before) if before >= end => continue,
+                Some(before) => {
+                    self.count(sought.tokens[place], before.max(first), end);
+                    self.ends[place] = end;
                 }
-                let counted = self.ends.partition_point(|end| *end > set);
-                let rest = sought.tokens.len() - counted;
-                let size = self.right.size(set);
-                let overlap = (u32::from(count) + rest as u32).min(size);
-                if self.value(sought, overlap, size) >= self.best.bound() {
-                    self.offer(sought, set, counted);
+                None => {
+                    self.count(sought.tokens[place], first, end);
+                    self.ends.push(end);
                 }
             }
+        }
+        Ok(one)
+    }
+
+    /// Offers the sets found that may be among the best ones: from `first` on, those with one token in common before
+    /// `one`.
+    fn decide(&mut self, sought: Sought<'_>, first: SetId, one: SetId) {
+        let counts = self.twice.sets().iter().map(|set| self.counts[*set as usize] & !DECIDED);
+        let most = counts.max().unwrap_or(0);
+        // Those that share most raise the bound for the others.
+        let many = (most - most / 3).max(2);
+        self.steps += 3 * self.twice.len as u64;
+        for shared in [many..=DECIDED - 1, 2..=many - 1] {
+            for place in 0..self.twice.len {
+                let set = self.twice.sets[place];
+                if set >= first && shared.contains(&self.counts[set as usize]) {
+                    self.offer_if_near(sought, set);
+                }
+            }
+        }
+        for place in 0..self.once.len {
+            let set = self.once.sets[place];
+            if (first..one).contains(&set) && self.counts[set as usize] == 1 {
+                self.offer_if_near(sought, set);
+            }
+        }
+    }
+
+    /// Offers a set that may reach the bound with the tokens that were not counted for it.
+    fn offer_if_near(&mut self, sought: Sought<'_>, set: SetId) {
+        let rest = sought.tokens.len() - self.counted(set);
+        let size = self.right.size(set);
+        let overlap = (u32::from(self.counts[set as usize]) + rest as u32).min(size);
+        self.steps += 4;
+        if self.value(sought, overlap, size) >= self.best.bound() {
+            self.offer(sought, set);
         }
     }
 }
