@@ -42,6 +42,8 @@ pub(super) struct SlicedWorker {
     /// Matches of the probe set before that have not been given, from `given` on: build sets with overlaps.
     found: Vec<(SetId, u32)>,
     given: usize,
+    /// Further matches of that probe set that are only counted, and their rows.
+    counted: (u64, u64),
     funnel: Funnel,
     /// Holds the memory: `own` bytes, and those of the group.
     reservation: MemoryReservation,
@@ -87,6 +89,7 @@ impl SlicedWorker {
             sums: Box::new([[Line::EMPTY; MOST_PLANES]; STRIPS]),
             found: Vec::with_capacity(BLOCK as usize),
             given: 0,
+            counted: (0, 0),
             funnel: Funnel::default(),
             reservation,
             own,
@@ -193,6 +196,20 @@ impl SlicedWorker {
             let strip = strips.trailing_zeros() as usize;
             strips &= strips - 1;
             let sum = &self.sums[strip];
+            if self.spec.need == MatchNeed::Count {
+                let first = start + (strip * BITS) as u32;
+                let sets =
+                    of_block.start.max(first)..of_block.end.min(first.saturating_add(BITS as u32));
+                let required = |set: SetId| probe.bounds.required(self.build.size(set));
+                // Sets come by size, and larger ones need no less: here all need what the sum began with.
+                if required(sets.start) == required(sets.end - 1) {
+                    let bits = sets.start - first..sets.end - first;
+                    let (matches, rows) = counted(&self.build, &sum[planes - 1], first, bits);
+                    self.funnel.candidates += matches;
+                    self.counted = (self.counted.0 + matches, self.counted.1 + rows);
+                    continue;
+                }
+            }
             for (place, &word) in sum[planes - 1].words().iter().enumerate() {
                 let mut word = word;
                 while word != 0 {
@@ -221,9 +238,11 @@ impl SlicedWorker {
         match self.spec.need {
             MatchNeed::Count => {
                 let rows = self.found.iter().map(|&(build, _)| self.build.row_count_of(build));
-                let rows: u64 = rows.map(u64::from).sum();
+                let (further, further_rows) = std::mem::take(&mut self.counted);
+                let rows = rows.map(u64::from).sum::<u64>() + further_rows;
                 matches.count(RowPairCounts::cross(rows * u64::from(sets.row_count_of(set))));
-                self.funnel.matches += self.found.len() as u64;
+                self.funnel.matches += self.found.len() as u64 + further;
+                self.funnel.verified += further;
             }
             need => {
                 while let Some(&(build, detail)) = self.found.get(self.given) {
@@ -247,6 +266,26 @@ impl SlicedWorker {
     }
 }
 
+/// Counts the sets of a strip that have a bit within a range, and their rows. The strip begins at set `first`.
+fn counted(build: &SetCollection, strip: &Line, first: SetId, bits: Range<u32>) -> (u64, u64) {
+    let groups = build.groups();
+    let has_one_row_each = groups.slots(first + bits.start..first + bits.end).len() == bits.len();
+    let (mut sets, mut rows) = (0, 0);
+    for (place, &word) in (0_u32..).step_by(64).zip(strip.words()) {
+        let (from, to) = (bits.start.clamp(place, place + 64), bits.end.clamp(place, place + 64));
+        if from >= to {
+            continue;
+        }
+        let mut word = word & (u64::MAX >> (64 - (to - from))) << (from - place);
+        sets += u64::from(word.count_ones());
+        while word != 0 && !has_one_row_each {
+            rows += u64::from(build.row_count_of(first + place + word.trailing_zeros()));
+            word &= word - 1;
+        }
+    }
+    (sets, if has_one_row_each { sets } else { rows })
+}
+
 impl Worker for SlicedWorker {
     type Items = SetCollection;
 
@@ -266,7 +305,8 @@ impl Worker for SlicedWorker {
         }
         let mut steps = STEPS;
         while steps > 0 {
-            if !self.found.is_empty() && !self.give(matches) {
+            let has_found = !self.found.is_empty() || self.counted.0 > 0;
+            if has_found && !self.give(matches) {
                 return Ok(Work::Full);
             }
             steps = match self.meet() {
@@ -288,5 +328,37 @@ impl Worker for SlicedWorker {
 
     fn funnel(&self) -> Funnel {
         self.funnel
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rand::rngs::StdRng;
+    use rand::{Rng, SeedableRng};
+
+    use super::*;
+    use crate::set::tests::harness::{Rows, Sides};
+
+    /// Any range of the bits of a strip counts as its sets do one by one, with and without repeats.
+    #[test]
+    fn ranges_of_a_strip_are_counted() {
+        let mut rng = StdRng::seed_from_u64(11);
+        for repeats in [0, 40] {
+            let sets = BITS as u32 + 100;
+            let mut rows: Rows = (0..sets).map(|token| (0, vec![token])).collect();
+            rows.extend((0..repeats).map(|_| (0, vec![rng.random_range(0..sets)])));
+            let build = Sides::itself("single tokens", &rows).build;
+            for _ in 0..50 {
+                let mut strip = Line::EMPTY;
+                (0..BITS).filter(|_| rng.random_bool(0.3)).for_each(|bit| strip.set(bit));
+                let first = rng.random_range(0..=100);
+                let from = rng.random_range(0..BITS as u32);
+                let bits = from..rng.random_range(from + 1..=BITS as u32);
+                let found = bits.clone().filter(|&bit| strip.has(bit as usize));
+                let rows = found.clone().map(|bit| u64::from(build.row_count_of(first + bit)));
+                let expected = (found.count() as u64, rows.sum());
+                assert_eq!(counted(&build, &strip, first, bits), expected);
+            }
+        }
     }
 }
