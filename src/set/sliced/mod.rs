@@ -44,13 +44,13 @@ use crate::simd::{Form, Simd};
 /// Nanoseconds of one core, as measured on an AMD EPYC with AVX-512.
 mod nanos {
     /// Counting a token, and putting it into a column or a list.
-    pub(super) const TOKEN: f64 = 6.0;
+    pub(super) const TOKEN: f64 = 4.0;
     /// Taking up a probe set, and a block with it.
     pub(super) const PROBE: f64 = 100.0;
-    pub(super) const BLOCK: f64 = 60.0;
+    pub(super) const BLOCK: f64 = 16.0;
     /// Beginning and ending the sums of 512 sets, and adding a column to them: from the second cache, and from memory.
-    pub(super) const STRIP: f64 = 20.0;
-    pub(super) const COLUMN: f64 = 3.5;
+    pub(super) const STRIP: f64 = 4.0;
+    pub(super) const COLUMN: f64 = 1.6;
     pub(super) const FAR_COLUMN: f64 = 12.0;
 }
 
