@@ -1,6 +1,7 @@
 //! The partitions of the probe input while tasks read them.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 
 use arrow::array::RecordBatch;
@@ -23,6 +24,9 @@ pub(crate) struct ProbeInputs {
 #[derive(Default)]
 struct Partition {
     rows: Mutex<Rows>,
+    /// Set before the tasks that wait are woken for the last time. No task waits for what is gone: each
+    /// would wake the others for ever.
+    is_gone: AtomicBool,
     /// The tasks that wait for a batch.
     waiting: Arc<Wakers>,
 }
@@ -94,10 +98,13 @@ impl ProbeInputs {
     /// The rows of a partition; `None` where a task has taken them.
     pub(crate) fn take(&self, partition: usize) -> Result<Option<SendableRecordBatchStream>> {
         self.ask(partition)?;
-        let rows = self.partitions.get(partition).map(|partition| &partition.rows);
-        Ok(match rows.map(|rows| std::mem::replace(&mut *rows.lock(), Rows::Gone)) {
-            Some(Rows::Ready(stream)) => Some(stream),
-            _ => None,
+        let Some(Partition { rows, is_gone, .. }) = self.partitions.get(partition) else {
+            return Ok(None);
+        };
+        is_gone.store(true, Ordering::Release);
+        Ok(match std::mem::replace(&mut *rows.lock(), Rows::Gone) {
+            Rows::Ready(stream) => Some(stream),
+            Rows::Unasked | Rows::Gone => None,
         })
     }
 
@@ -109,9 +116,12 @@ impl ProbeInputs {
 
     /// The next batch of a partition. A task that finds another one at it waits.
     fn poll(&self, partition: usize, cx: &mut Context<'_>) -> Poll<Option<Result<RecordBatch>>> {
-        let Some(Partition { rows, waiting }) = self.partitions.get(partition) else {
+        let Some(Partition { rows, is_gone, waiting }) = self.partitions.get(partition) else {
             return Poll::Ready(None);
         };
+        if is_gone.load(Ordering::Acquire) {
+            return Poll::Ready(None);
+        }
         // First of all: whatever happens to the stream from here on wakes the task.
         waiting.add(cx.waker());
         let Some(mut rows) = rows.try_lock() else { return Poll::Pending };
@@ -127,6 +137,7 @@ impl ProbeInputs {
         };
         if let Poll::Ready(None | Some(Err(_))) = &polled {
             *rows = Rows::Gone;
+            is_gone.store(true, Ordering::Release);
         }
         drop(rows);
         if polled.is_ready() {
@@ -176,7 +187,7 @@ impl ProbeRows {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::atomic::AtomicUsize;
 
     use arrow::array::{AsArray, Int64Array};
     use arrow::datatypes::{DataType, Field, Int64Type, Schema};
@@ -270,5 +281,33 @@ mod tests {
         assert_eq!(second.0.load(Ordering::Relaxed), 0);
         assert!(inputs.poll(0, &mut Context::from_waker(&wakers[0])).is_ready());
         assert_eq!(second.0.load(Ordering::Relaxed), 1);
+    }
+
+    /// A task whose own partition has ended waits for a batch of another one, and is not woken before.
+    #[test]
+    fn tasks_that_wait_do_not_wake_themselves_or_each_other() {
+        let inputs = inputs(&[3, 0, 0], true);
+        let tasks = [1, 2].map(|partition| {
+            let task = Arc::new(Counting::default());
+            (ProbeRows::new(&inputs, partition), Arc::clone(&task), Waker::from(task))
+        });
+        let held = inputs.partitions[0].rows.lock();
+        for _ in 0..3 {
+            for (rows, _, waker) in &tasks {
+                assert!(rows.poll_next(&mut Context::from_waker(waker)).is_pending());
+            }
+        }
+        let woken = || tasks.each_ref().map(|(_, task, _)| task.0.load(Ordering::Relaxed));
+        // Once for each of the two partitions that have ended, at most.
+        let before = woken();
+        assert!(before.iter().all(|&times| times <= 2), "{before:?}");
+        for (rows, _, waker) in &tasks {
+            assert!(rows.poll_next(&mut Context::from_waker(waker)).is_pending());
+        }
+        assert_eq!(woken(), before);
+        drop(held);
+        let (rows, _, waker) = &tasks[0];
+        assert!(rows.poll_next(&mut Context::from_waker(waker)).is_ready());
+        assert_eq!(woken()[1], before[1] + 1);
     }
 }
