@@ -6,7 +6,12 @@ use std::task::{Context, Poll, Wake, Waker};
 
 use arrow::array::RecordBatch;
 use datafusion::common::Result;
+use datafusion::datasource::source::DataSourceExec;
+use datafusion::execution::memory_pool::MemoryLimit;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_plan::common::spawn_buffered;
+use datafusion::physical_plan::filter::FilterExec;
+use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use futures::StreamExt;
 use parking_lot::Mutex;
@@ -17,6 +22,8 @@ pub(crate) struct ProbeInputs {
     context: Arc<TaskContext>,
     /// Whether all partitions run in this process and share their marks.
     shared: bool,
+    /// Whether partitions are read ahead of the tasks that take their rows.
+    reads_ahead: bool,
     partitions: Vec<Partition>,
 }
 
@@ -65,6 +72,17 @@ impl Wake for Wakers {
     }
 }
 
+/// Whether a plan reads files or memory, with no more than filters and projections above.
+fn is_scan(plan: &dyn ExecutionPlan) -> bool {
+    match plan.children().as_slice() {
+        [] => plan.is::<DataSourceExec>(),
+        [input] if plan.is::<FilterExec>() || plan.is::<ProjectionExec>() => {
+            is_scan(input.as_ref())
+        }
+        _ => false,
+    }
+}
+
 impl ProbeInputs {
     pub(crate) fn new(
         input: Arc<dyn ExecutionPlan>,
@@ -73,14 +91,18 @@ impl ProbeInputs {
     ) -> Self {
         let count = input.output_partitioning().partition_count();
         let partitions = (0..count).map(|_| Partition::default()).collect();
-        Self { input, context, shared, partitions }
+        // The one batch is in no reservation, and a filter or a projection takes little memory of its own.
+        let is_limited = matches!(context.memory_pool().memory_limit(), MemoryLimit::Finite(_));
+        let reads_ahead = !is_limited && is_scan(input.as_ref());
+        Self { input, context, shared, reads_ahead, partitions }
     }
 
     pub(crate) fn are_shared(&self) -> bool {
         self.shared
     }
 
-    /// Starts a partition unless it has been started.
+    /// Starts a partition unless it has been started. The first batch of a scan is read while the build side
+    /// is made.
     pub(crate) fn ask(&self, partition: usize) -> Result<()> {
         match self.partitions.get(partition) {
             Some(Partition { rows, .. }) => self.start(partition, &mut rows.lock()),
@@ -90,7 +112,8 @@ impl ProbeInputs {
 
     fn start(&self, partition: usize, rows: &mut Rows) -> Result<()> {
         if let Rows::Unasked = rows {
-            *rows = Rows::Ready(self.input.execute(partition, Arc::clone(&self.context))?);
+            let stream = self.input.execute(partition, Arc::clone(&self.context))?;
+            *rows = Rows::Ready(if self.reads_ahead { spawn_buffered(stream, 1) } else { stream });
         }
         Ok(())
     }
@@ -192,6 +215,8 @@ mod tests {
     use arrow::array::{AsArray, Int64Array};
     use arrow::datatypes::{DataType, Field, Int64Type, Schema};
     use datafusion::datasource::memory::MemorySourceConfig;
+    use datafusion::execution::runtime_env::RuntimeEnvBuilder;
+    use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
     use futures::future::poll_fn;
 
     use super::*;
@@ -257,6 +282,25 @@ mod tests {
         }
         all.sort_unstable();
         assert_eq!(all, (1000..1500).collect::<Vec<_>>());
+    }
+
+    /// Of a scan without a memory limit, where a thread is free for it.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn the_first_batch_of_a_scan_is_read_before_a_task_asks_for_it() {
+        let inputs = inputs(&[500, 3], true);
+        assert!(inputs.reads_ahead);
+        (0..2).for_each(|partition| inputs.ask(partition).unwrap());
+        let mut all = rest(&ProbeRows::new(&inputs, 1)).await;
+        all.sort_unstable();
+        assert!(all.into_iter().eq((0..500).chain(1000..1003)));
+        let runtime = RuntimeEnvBuilder::new().with_memory_limit(1 << 20, 1.0).build_arc().unwrap();
+        let context = Arc::new(TaskContext::default().with_runtime(runtime));
+        let of = |input: &Arc<dyn ExecutionPlan>, context: &Arc<TaskContext>| {
+            ProbeInputs::new(Arc::clone(input), Arc::clone(context), true).reads_ahead
+        };
+        assert!(!of(&inputs.input, &context));
+        let merged = Arc::new(CoalescePartitionsExec::new(Arc::clone(&inputs.input)));
+        assert!(!of(&(merged as Arc<dyn ExecutionPlan>), &Arc::default()));
     }
 
     /// Counts how often it is woken.
