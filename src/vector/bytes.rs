@@ -25,6 +25,7 @@ use super::middle::is_usual;
 use super::nan::Kind;
 use super::tile::Element;
 use crate::engine::ItemId;
+use crate::simd::{Floats, Simd, kernels};
 
 /// Products of longer vectors could exceed what bounds leave room for: 255 · 128 · d ≤ 2²⁸.
 pub(super) const MOST_DIMENSIONS: usize = 1 << 13;
@@ -44,6 +45,7 @@ pub(super) const MOST_SCALE: f64 = 1e100;
 /// How the vectors of a join become bytes.
 #[derive(Debug, Clone)]
 pub(super) struct ByteFrame {
+    simd: Simd,
     threshold: Threshold,
     /// The point that is subtracted, by dimension; none for products.
     centre: Vec<f64>,
@@ -108,10 +110,16 @@ impl Bounds<i32> {
 
 impl ByteFrame {
     /// A frame with this centre and scale; any prove only what is true. `ratio` is t.
-    pub(super) fn new(threshold: Threshold, centre: Vec<f64>, scale: f64, ratio: f64) -> Self {
+    pub(super) fn new(
+        simd: Simd,
+        threshold: Threshold,
+        centre: Vec<f64>,
+        scale: f64,
+        ratio: f64,
+    ) -> Self {
         let sane = |v: f64, most: f64| if v >= 1.0 / most && v <= most { v } else { 1.0 };
         let (scale, ratio) = (sane(scale, MOST_SCALE), sane(ratio, 1e15));
-        Self { threshold, centre, scale, ratio, is_fixed: false }
+        Self { simd, threshold, centre, scale, ratio, is_fixed: false }
     }
 
     /// These bounds, where inner products take the scale as it is.
@@ -155,23 +163,13 @@ impl ByteFrame {
         if !is_usual || dimensions > MOST_DIMENSIONS {
             return self.unusual(vector);
         }
-        let (mut to, mut sums) = (to, LaneSums::default());
-        let (quads, last) = vector.as_chunks::<QUAD>();
-        let (centres, rest) = self.centre.as_chunks::<QUAD>();
-        let mut centres = centres.iter();
-        let at_end = |rest: &[f64]| std::array::from_fn(|i| rest.get(i).copied().unwrap_or(0.0));
-        let mut after = Some(at_end(rest));
-        let mut write = |quad: &[f64; QUAD], count: usize| {
-            let centre = centres.next().copied().or_else(|| after.take()).unwrap_or_default();
-            let quad = sums.add(quad, &centre, [1.0 / divisor, scale], count);
-            if let Some(to) = to.next() {
-                *to = i32::from_ne_bytes(quad.map(|q| (q as u8).wrapping_add(bias)));
+        let mut to = to;
+        let mut write = |quads: [[u8; QUAD]; QUADS], count: usize| {
+            for (quad, to) in quads.into_iter().take(count).zip(&mut to) {
+                *to = i32::from_ne_bytes(quad.map(|q| q.wrapping_add(bias)));
             }
         };
-        quads.iter().for_each(|quad| write(quad, QUAD));
-        if !last.is_empty() {
-            write(&at_end(last), last.len());
-        }
+        let sums = integers(self.simd, vector, &self.centre, [1.0 / divisor, scale], &mut write);
         self.total(sums, dimensions, scale)
     }
 
@@ -245,32 +243,33 @@ impl ByteFrame {
 /// More than the rounding of a coordinate within twice the cube, in `f64`.
 const COORDINATE: f64 = U64 * 2.0 * MOST;
 
+/// Coordinates that become integers at once.
+const LANES: usize = QUAD * QUADS;
+/// Elements of these.
+const QUADS: usize = 4;
+
 /// Sums of integers, of their squares, and of the squares of what they are off the cube's point and the
-/// vector's. In lanes: additions wait for each other.
+/// vector's. In lanes, which are the same in every form.
 #[derive(Default)]
-struct LaneSums([[f64; QUAD]; 4]);
+struct LaneSums([[f64; LANES]; 4]);
 
 impl LaneSums {
-    /// The integers of four coordinates, of which `count` count; their low bytes.
+    /// The integers of some coordinates; their low bytes.
     #[inline(always)]
     fn add(
         &mut self,
-        quad: &[f64; QUAD],
-        centre: &[f64; QUAD],
+        numbers: &[f64; LANES],
+        centre: &[f64; LANES],
         [inverse, scale]: [f64; 2],
-        count: usize,
-    ) -> [i64; QUAD] {
+    ) -> [[u8; QUAD]; QUADS] {
         /// Added to a number within ±2⁵¹, it leaves the nearest integer in the low bits.
         const ROUND: f64 = 6_755_399_441_055_744.0;
         let [sum, square, off, all_off] = &mut self.0;
-        let mut integers = [0; QUAD];
-        for lane in 0..QUAD {
-            let number = quad[lane];
-            let exact = match lane < count {
-                true => (number * inverse - centre[lane]) * scale,
-                false => 0.0,
-            };
-            let in_cube = exact.clamp(-MOST, MOST);
+        let mut integers = [[0; QUAD]; QUADS];
+        for lane in 0..LANES {
+            let exact = (numbers[lane] * inverse - centre[lane]) * scale;
+            let below = if exact < MOST { exact } else { MOST };
+            let in_cube = if below > -MOST { below } else { -MOST };
             let rounded = in_cube + ROUND;
             let q = rounded - ROUND;
             let (rest, whole) = (q - in_cube, (q - exact).abs() + exact.abs() * U64);
@@ -278,9 +277,47 @@ impl LaneSums {
             square[lane] += q * q;
             off[lane] += rest * rest;
             all_off[lane] += whole * whole;
-            integers[lane] = rounded.to_bits() as i64;
+            integers[lane / QUAD][lane % QUAD] = rounded.to_bits() as u8;
         }
         integers
+    }
+}
+
+/// The first numbers of a slice, and zeros behind them.
+#[inline(always)]
+fn padded(numbers: &[f64]) -> [f64; LANES] {
+    let mut lanes = [0.0; LANES];
+    lanes.iter_mut().zip(numbers).for_each(|(lane, number)| *lane = *number);
+    lanes
+}
+
+kernels! {
+    /// Gives the integers of a vector to `write`, with the number of elements that count. A centre may have
+    /// fewer dimensions, or more.
+    fn integers[F: Floats,](
+        vector: &[f64],
+        centre: &[f64],
+        scales: [f64; 2],
+        write: &mut impl FnMut([[u8; QUAD]; QUADS], usize),
+    ) -> LaneSums {
+        let mut sums = LaneSums::default();
+        let centre = &centre[..centre.len().min(vector.len())];
+        let (numbers, last) = vector.as_chunks::<LANES>();
+        let (centres, rest) = centre.as_chunks::<LANES>();
+        let mut centres = centres.iter();
+        let mut rest = Some(rest);
+        for numbers in numbers {
+            let integers = match centres.next() {
+                Some(centre) => sums.add(numbers, centre, scales),
+                None => sums.add(numbers, &padded(rest.take().unwrap_or_default()), scales),
+            };
+            write(integers, QUADS);
+        }
+        if !last.is_empty() {
+            let integers = sums.add(&padded(last), &padded(rest.take().unwrap_or_default()), scales);
+            write(integers, last.len().div_ceil(QUAD));
+        }
+        sums
     }
 }
 

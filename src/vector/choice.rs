@@ -214,7 +214,7 @@ impl<'a> Sample<'a> {
     /// The frame of this centre and scale.
     fn frame(&self, centre: &[f64], scale: f64, is_fixed: bool) -> ByteFrame {
         let frame = |ratio| {
-            let frame = ByteFrame::new(self.threshold, centre.to_vec(), scale, ratio);
+            let frame = ByteFrame::new(self.simd, self.threshold, centre.to_vec(), scale, ratio);
             if is_fixed { frame.fixed() } else { frame }
         };
         let first = frame(1.0);

@@ -13,7 +13,7 @@ use crate::simd::Simd;
 use crate::spec::Side;
 use crate::util::cancel::CancelFlag;
 use crate::vector::bounds::Frame;
-use crate::vector::bytes::{ByteFrame, MOST_DIMENSIONS};
+use crate::vector::bytes::{ByteFrame, MOST_DIMENSIONS, Quantised, Sums};
 use crate::vector::choice::Choice;
 use crate::vector::collection::{Content, ReadRow, ReadRows, Vectors};
 use crate::vector::filter::{Bounds, Filter, RowBounds};
@@ -50,6 +50,11 @@ fn number(rng: &mut StdRng, shape: usize) -> f64 {
 }
 
 const SHAPES: usize = 10;
+
+fn drawn_form(rng: &mut StdRng) -> Simd {
+    let forms: Vec<Simd> = Simd::tested().collect();
+    *forms.choose(rng).unwrap()
+}
 
 /// Build and probe vectors, some of them near each other.
 fn sides(rng: &mut StdRng, shape: usize, d: usize) -> [Vec<Vec<f64>>; 2] {
@@ -244,7 +249,8 @@ fn products_of_bytes_prove_only_what_is_true() {
                 _ => (0..rng.random_range(0..=d + 1)).map(|_| number(&mut rng, 0)).collect(),
             };
             let scale = 10_f64.powf(rng.random_range(-8.0..8.0));
-            ByteFrame::new(threshold, centre, scale, 10_f64.powf(rng.random_range(-3.0..6.0)))
+            let ratio = 10_f64.powf(rng.random_range(-3.0..6.0));
+            ByteFrame::new(drawn_form(&mut rng), threshold, centre, scale, ratio)
         });
         let proven = proven(&frame, &case);
         if is_fitting {
@@ -289,7 +295,8 @@ fn products_of_the_longest_vectors_stay_in_range() {
             // The coordinates of vectors of length 1 are small.
             let scale = if metric == Metric::Cosine { 127.0 * (d as f64).sqrt() } else { 1.0 };
             for ratio in [1.0, 1e3] {
-                let frame = ByteFrame::new(threshold, vec![], scale, ratio);
+                let simd = drawn_form(&mut rng);
+                let frame = ByteFrame::new(simd, threshold, vec![], scale, ratio);
                 all.iter_mut().zip(proven(&frame, &case)).for_each(|(all, of)| *all += of);
             }
         }
@@ -328,4 +335,46 @@ fn sums_in_lanes_decide_as_the_function_does() {
         }
     }
     assert!(decided > 20 * open, "{decided} {open}");
+}
+
+/// Integers are those of the definition, and so are their sums: equal in every form, to the bit.
+#[test]
+fn vectors_become_the_same_integers_in_every_form() {
+    let mut rng = StdRng::seed_from_u64(26);
+    for round in 0..2000 {
+        let d: usize = rng.random_range(1..=70);
+        let vector: Vec<f64> = (0..d).map(|_| number(&mut rng, round % 4)).collect();
+        let centre: Vec<f64> =
+            (0..rng.random_range(0..=d + 9)).map(|_| number(&mut rng, 0)).collect();
+        let scale = 10_f64.powf(rng.random_range(-4.0..4.0));
+        let threshold = Threshold { metric: Metric::Euclidean, bound: 1.0 };
+        let bias = *[0, 128].choose(&mut rng).unwrap();
+        let of_form = |simd| {
+            let frame = ByteFrame::new(simd, threshold, centre.clone(), scale, 1.0);
+            let mut integers = vec![0_i32; d.div_ceil(4)];
+            match frame.quantise(&vector, scale, bias, integers.iter_mut()) {
+                Quantised::Usual(sums) => (integers, sums),
+                other => panic!("{other:?} of {vector:?}"),
+            }
+        };
+        let (integers, sums) = of_form(Simd::available()[0]);
+        let (mut sum, mut square, mut off) = (0.0, 0.0, 0.0);
+        for (k, v) in vector.iter().enumerate() {
+            let exact = (v - centre.get(k).unwrap_or(&0.0)) * scale;
+            let byte = integers[k / 4].to_ne_bytes()[k % 4].wrapping_sub(bias);
+            let q = f64::from(byte as i8);
+            assert_eq!(q, exact.clamp(-127.0, 127.0).round_ties_even(), "{round} {k}");
+            (sum, square) = (sum + q, square + q * q);
+            off += (q - exact).powi(2);
+        }
+        assert_eq!((sum, square), (sums.sum, sums.square));
+        assert!(sums.all_off >= off.sqrt() * (1.0 - 1e-12) && sums.off <= sums.all_off * 1.01);
+        for simd in Simd::tested() {
+            let (others, of_others) = of_form(simd);
+            assert_eq!(others, integers, "{simd}");
+            let bits =
+                |sums: Sums| [sums.sum, sums.square, sums.off, sums.all_off].map(f64::to_bits);
+            assert_eq!(bits(of_others), bits(sums), "{simd}");
+        }
+    }
 }

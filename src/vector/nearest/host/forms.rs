@@ -88,7 +88,7 @@ impl Forms {
             }
         }
         let points = Frame::of_vectors(threshold, some.iter().map(Vec::as_slice), cancel)?;
-        let bytes = byte_frame(threshold, &some, dimensions, cancel)?;
+        let bytes = byte_frame(simd, threshold, &some, dimensions, cancel)?;
         let d = dimensions as f64;
         let rounding = match metric {
             // A value is within (d + 8)·2⁻⁵¹ of the distance, relatively, or underflows.
@@ -169,6 +169,7 @@ pub(super) fn flipped(bytes: i32) -> i32 {
 
 /// A frame in which nearly all coordinates are in the cube. Whole numbers stay exact where they fit.
 fn byte_frame(
+    simd: Simd,
     threshold: Threshold,
     some: &[Vec<f64>],
     dimensions: usize,
@@ -211,5 +212,5 @@ fn byte_frame(
             ByteFrame::scale_for(if most > 0.0 { most } else { greatest })
         }
     };
-    Ok(ByteFrame::new(threshold, centre, scale, 1.0))
+    Ok(ByteFrame::new(simd, threshold, centre, scale, 1.0))
 }
