@@ -30,13 +30,20 @@ const FEW_LISTED: usize = 1 << 7;
 /// Fewer pairs are decided in `f64` at once.
 const FEW_PAIRS: usize = 64;
 
+/// Survivors that wait for others before they are decided, at most.
+const WAITING: usize = 64;
+
+/// Dimensions of pairs that are compared before survivors are decided and the clock is looked at, where few
+/// survive: less than half a millisecond of products in `f32`.
+const COMPARED: usize = 1 << 23;
+
 /// About the bytes of a cursor, besides the vectors of its block.
 pub(in crate::vector) const CURSOR_BYTES: usize =
     batch_bytes(Batch::LEAST) + FEW_LISTED * size_of::<u32>() + 4096;
 
 /// A bound on the bytes that a batch takes, besides the vectors of its block.
 const fn batch_bytes(batch: Batch) -> usize {
-    batch.pairs() * size_of::<Survivor>()
+    (batch.pairs() + WAITING) * size_of::<Survivor>()
         + batch.rows * (2 * size_of::<Bounds>() + size_of::<RowBounds<f32>>())
 }
 
@@ -225,6 +232,18 @@ impl<F: Filter> NestedLoopWorker<F> {
         let Block { panels, extent: None, norm, .. } = &mut self.block else { return };
         while panels.start < panels.end && self.side.is_out_of_reach(panels.start, *norm) {
             panels.start += 1;
+        }
+    }
+
+    /// Compares the block with the next panels, until some pairs survive.
+    fn compare_some(&mut self) {
+        let pairs = COMPARED / self.block.dimensions.max(1);
+        let end = self.funnel.prefix_pairs + pairs as u64;
+        while !self.block.is_over() && self.survivors.len() <= WAITING {
+            self.compare();
+            if self.funnel.prefix_pairs >= end {
+                break;
+            }
         }
     }
 
@@ -427,7 +446,7 @@ impl<F: Filter> Worker for NestedLoopWorker<F> {
             return Ok(stopped);
         }
         if !self.block.is_over() {
-            self.compare();
+            self.compare_some();
         } else if !self.next_block()? {
             self.unit = None;
             return Ok(Work::Done);
