@@ -306,7 +306,7 @@ impl VectorIndex {
 
 /// The dimensions of the greatest variance, of a sample of points that are not far from most, the greatest
 /// first.
-fn best_dims(coordinates: &[f32], d: usize) -> Vec<usize> {
+pub(super) fn best_dims(coordinates: &[f32], d: usize) -> Vec<usize> {
     const SAMPLE: usize = 1 << 12;
     /// The last dimension that a grove can name.
     const LAST: usize = u8::MAX as usize;

@@ -5,14 +5,16 @@ use std::sync::Arc;
 use datafusion::common::Result;
 
 use super::boxes::PANEL;
-use super::built::VectorIndex;
+use super::built::{VectorIndex, best_dims};
 use super::order::Order;
 use super::visit::{Visit, go_on};
-use crate::engine::{MatchNeed, MatchSpec, Pairing, PrepareContext};
+use crate::engine::{ItemId, MatchNeed, MatchSpec, Pairing, PrepareContext};
+use crate::util::cancel::CancelFlag;
 use crate::util::evenly::Evenly;
-use crate::vector::bounds::Frame;
+use crate::vector::bounds::{Frame, Rounded};
 use crate::vector::collection::Vectors;
 use crate::vector::metric::Threshold;
+use crate::vector::middle::spread;
 
 /// An index that pays, with the figures of a probe's way through it.
 #[derive(Debug)]
@@ -94,6 +96,9 @@ pub(in crate::vector) fn sample(
     if pairs < 4.0 * making(count as f64) {
         return Ok(None);
     }
+    if is_hopeless(vectors, threshold, MOST_SHARE, context.cancel)? {
+        return Ok(None);
+    }
     let Ok(frame) = Frame::of(vectors, threshold, context.cancel) else {
         context.cancel.check()?;
         return Ok(None);
@@ -124,6 +129,47 @@ pub(in crate::vector) fn sample(
         return Ok(None);
     }
     Ok(Some(Sampled { index: Arc::new(index), nanos }))
+}
+
+/// Whether more than a share of the vectors lie within reach of a probe in the dimensions of boxes alone, as a
+/// sample has it: each lies in a panel that the probe would meet.
+fn is_hopeless(
+    vectors: &Vectors,
+    threshold: Threshold,
+    most_share: f64,
+    cancel: &CancelFlag,
+) -> Result<bool> {
+    const POINTS: usize = 256;
+    /// Longer vectors are not looked at here.
+    const MOST_DIMENSIONS: usize = 1 << 10;
+    let [run] = vectors.runs() else { return Ok(false) };
+    let d = run.lens[0] as usize;
+    if d == 0 || d > MOST_DIMENSIONS || run.lens[1] as usize != d {
+        return Ok(false);
+    }
+    let some: Vec<ItemId> = spread(run.items.clone(), POINTS).collect();
+    let frame = Frame::of_vectors(threshold, some.iter().map(|&i| vectors.vector(i)), cancel)?;
+    let Some(limits) = frame.limits(d, [0.0; 2], 0.0) else { return Ok(false) };
+    let mut points = vec![];
+    for item in some {
+        let start = points.len();
+        points.resize(start + d, 0.0_f32);
+        let rounded = frame.point(vectors, item, points[start..].iter_mut());
+        if !matches!(rounded, Rounded::Usual { .. }) {
+            points.truncate(start);
+        }
+    }
+    let dims = best_dims(&points, d);
+    let points: Vec<&[f32]> = points.chunks_exact(d).collect();
+    let (mut near, mut all) = (0_u32, 0_u32);
+    for (place, probe) in points.iter().enumerate().step_by(POINTS / PROBES as usize) {
+        for (_, point) in points.iter().enumerate().filter(|(other, _)| *other != place) {
+            let squares = dims.iter().map(|&dim| (point[dim] - probe[dim]).powi(2));
+            near += u32::from(squares.sum::<f32>() <= limits.reject);
+            all += 1;
+        }
+    }
+    Ok(f64::from(near) > most_share * f64::from(all))
 }
 
 /// The nodes and the panels that a probe meets, on average. Probes are left out once the others have
@@ -160,4 +206,43 @@ fn visits(index: &VectorIndex, spec: &MatchSpec, most: f64) -> (f64, f64) {
     }
     let probes = f64::max(probes, 1.0);
     (nodes as f64 / probes, panels as f64 / probes)
+}
+
+#[cfg(test)]
+mod tests {
+    use rand::rngs::StdRng;
+    use rand::{Rng, SeedableRng};
+
+    use super::*;
+    use crate::vector::collection::{Content, ReadRow, ReadRows};
+    use crate::vector::metric::Metric;
+
+    /// Vectors that are uniform in `wide` of 50 dimensions, and vary little in the others.
+    fn vectors(wide: usize) -> Vectors {
+        let mut rng = StdRng::seed_from_u64(27);
+        let mut read = ReadRows::default();
+        for row in 0..2000 {
+            let (start, len) = (read.numbers.len(), 50);
+            read.rows.push(ReadRow { row, key: 0, content: Content::Vector, len, start });
+            let of_dim = |dim| if dim < wide { 1.0 } else { 0.01 };
+            read.numbers.extend((0..50).map(|dim| of_dim(dim) * rng.random_range(0.0..1.0)));
+        }
+        Vectors::of(vec![read], &CancelFlag::default()).unwrap()
+    }
+
+    /// A radius that boxes in eight of fifty dimensions cannot tell from all makes no index; a small one,
+    /// or few dimensions that matter, may.
+    #[test]
+    fn no_index_is_tried_where_most_are_within_reach_in_its_dimensions() {
+        let is_hopeless = |wide, bound| {
+            let vectors = vectors(wide);
+            let threshold = Threshold { metric: Metric::Euclidean, bound };
+            is_hopeless(&vectors, threshold, 0.3, &CancelFlag::default()).unwrap()
+        };
+        assert!(is_hopeless(50, 1.8));
+        assert!(!is_hopeless(50, 0.2));
+        assert!(!is_hopeless(3, 0.2));
+        assert!(is_hopeless(3, 1.0));
+        assert!(!is_hopeless(50, -1.0) && !is_hopeless(50, 0.0));
+    }
 }
