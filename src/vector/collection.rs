@@ -10,6 +10,7 @@ use foldhash::fast::FixedState;
 use super::boxes::Boxes;
 use super::copies::VectorCopies;
 use crate::engine::{ItemId, KeyId, MatchSpec, Pairing, RowGroups, collection};
+use crate::simd::prefetch;
 
 /// The value that a row is joined by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -119,6 +120,22 @@ impl Vectors {
         match len {
             0 => &[],
             _ => &self.parts[part as usize][start..start + len as usize],
+        }
+    }
+
+    /// Has the first numbers of a vector brought near: those of neighbours in an order lie anywhere. Nothing
+    /// beyond the last item.
+    #[inline]
+    pub(super) fn prefetch(&self, item: ItemId) {
+        /// The numbers of a line of the cache, of which the processor brings the others by itself.
+        const LINE: usize = 8;
+        const LINES: usize = 4;
+        let Some(&NumbersPlace { part, len, start }) = self.places.get(item as usize) else {
+            return;
+        };
+        let numbers = &self.parts[part as usize];
+        for line in 0..(len as usize).div_ceil(LINE).min(LINES) {
+            prefetch(&numbers[start + line * LINE]);
         }
     }
 

@@ -3,7 +3,7 @@
 use std::mem::size_of;
 use std::ops::Range;
 
-use super::panels::{BuildPanels, SomePanels, most_norm};
+use super::panels::{AHEAD, BuildPanels, SomePanels, most_norm};
 use super::second::Second;
 use crate::engine::ItemId;
 use crate::vector::aligned::Aligned;
@@ -141,6 +141,7 @@ impl<F: Filter> Block<F> {
         let places = F::places(self.dimensions);
         self.numbers.fill(F::Element::ZERO, self.layout.len(self.items.len(), places));
         for (row, item) in self.items.clone().enumerate() {
+            items.prefetch(item.saturating_add(AHEAD));
             let to = self.layout.row(&mut self.numbers, row, places);
             self.bounds[row] = filter.probe(items, item, to);
         }

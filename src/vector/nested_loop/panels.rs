@@ -42,6 +42,9 @@ struct Magnitude {
     norm: f64,
 }
 
+/// Vectors are brought near so many items before they are converted.
+pub(super) const AHEAD: ItemId = PANEL as ItemId;
+
 pub(super) const MAGNITUDE_BYTES: usize = size_of::<Magnitude>();
 
 /// Panels that are compared at once, and how many.
@@ -121,6 +124,7 @@ impl<F: Filter> BuildPanels<F> {
                 let own = &mut numbers[starts[panel] - starts[first]..];
                 let scale = magnitudes.get(panel).map_or(scale, |of: &Magnitude| of.scale);
                 for (lane, item) in items(panel).enumerate() {
+                    vectors.prefetch(item.saturating_add(AHEAD));
                     let places = own.iter_mut().skip(lane).step_by(PANEL);
                     let bounds = filter.build(&vectors, item, scale, places);
                     let place = (panel - first) * PANEL + lane;
