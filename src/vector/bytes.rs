@@ -34,7 +34,7 @@ pub(super) const MOST_DIMENSIONS: usize = 1 << 13;
 pub(super) const MOST: f64 = 127.0;
 
 /// Coordinates of an element.
-const QUAD: usize = 4;
+pub(super) const QUAD: usize = 4;
 
 /// Bounds lie within this of 0, besides [`Element::NEVER`] and [`Element::ALWAYS`].
 const MOST_BOUND: f64 = (1 << 28) as f64;
@@ -55,6 +55,8 @@ pub(super) struct ByteFrame {
     ratio: f64,
     /// For products, whether the scale is that of all vectors as they are.
     is_fixed: bool,
+    /// See [`Filter::head`]; of distances.
+    head: usize,
 }
 
 /// A vector that became integers.
@@ -119,12 +121,17 @@ impl ByteFrame {
     ) -> Self {
         let sane = |v: f64, most: f64| if v >= 1.0 / most && v <= most { v } else { 1.0 };
         let (scale, ratio) = (sane(scale, MOST_SCALE), sane(ratio, 1e15));
-        Self { simd, threshold, centre, scale, ratio, is_fixed: false }
+        Self { simd, threshold, centre, scale, ratio, is_fixed: false, head: 0 }
     }
 
     /// These bounds, where inner products take the scale as it is.
     pub(super) fn fixed(self) -> Self {
         Self { is_fixed: true, ..self }
+    }
+
+    /// These bounds, where most tiles are rejected by the first places of distances.
+    pub(super) fn with_head(self, head: usize) -> Self {
+        Self { head, ..self }
     }
 
     /// The scale that takes the greatest coordinate to the border of the cube.
@@ -330,6 +337,10 @@ impl Filter for ByteFrame {
 
     fn places(dimensions: usize) -> usize {
         dimensions.div_ceil(QUAD)
+    }
+
+    fn head(&self) -> usize {
+        self.head
     }
 
     fn panel_scale<'a>(&self, vectors: impl Iterator<Item = &'a [f64]>) -> f64 {

@@ -5,13 +5,13 @@ use std::mem::size_of;
 use datafusion::common::Result;
 
 use super::bounds::unit_scale;
-use super::bytes::{ByteFrame, MOST_DIMENSIONS, Quantised};
+use super::bytes::{ByteFrame, MOST_DIMENSIONS, QUAD, Quantised};
 use super::collection::{Run, Vectors};
 use super::cost::{all_pairs, byte_cost, decision_cost, pair_cost};
 use super::filter::{Bounds, Filter, RowBounds, steady};
 use super::metric::{Metric, Threshold};
 use super::middle::{Middle, is_usual, spread, square_from};
-use super::tile::{Element, PANEL, Panels, Rows, products};
+use super::tile::{Element, PANEL, Panels, RowLayout, Rows, products};
 use crate::engine::{ItemId, MatchSpec, Pairing, PrepareContext};
 use crate::simd::Simd;
 
@@ -63,16 +63,26 @@ impl Choice {
         if context.reservation.try_grow(bytes).is_err() {
             return Ok(Self::Floats);
         }
-        let best = sample.best(context);
-        context.reservation.shrink(bytes);
-        let Some((frame, undecided)) = best? else { return Ok(Self::Floats) };
         // Pairs that no box leaves out hold all that are near.
         let share = match (spec.pairing(), vectors.boxes()) {
             (Pairing::Unordered, Some(boxes)) => f64::from(boxes.share).clamp(1e-6, 1.0),
             _ => 1.0,
         };
+        let best = sample.best(context);
+        let best = best.map(|best| {
+            let (frame, undecided) = best?;
+            // Tests want heads of any vectors.
+            let (head, places) = match is_tested && threshold.metric != Metric::InnerProduct {
+                true => (ByteFrame::places(sample.dimensions as usize) / 2, f64::INFINITY),
+                false => sample.head(&frame, share),
+            };
+            Some((frame.with_head(head), undecided, places))
+        });
+        context.reservation.shrink(bytes);
+        let Some((frame, undecided, places)) = best? else { return Ok(Self::Floats) };
         let d = sample.dimensions;
-        let time = byte_cost(spec.simd, d) + undecided / share * decision_cost(d);
+        let multiplied = (places * QUAD as f64).min(d.into()) as u32;
+        let time = byte_cost(spec.simd, multiplied) + undecided / share * decision_cost(d);
         let ratio = (time / pair_cost(d)).min(1.0);
         Ok(if ratio < 1.0 || is_tested { Self::Bytes { frame, ratio } } else { Self::Floats })
     }
@@ -116,7 +126,7 @@ impl<'a> Sample<'a> {
         let d = self.dimensions as usize;
         let (layout, places) = (i32::layout(self.simd), ByteFrame::places(d));
         let (build, probe) = (self.build.len() + PANEL, self.probe.len());
-        let numbers = build * places + layout.len(probe, places);
+        let numbers = build * places + 2 * layout.len(probe, places);
         let bounds = (build + layout.padded(probe)) * size_of::<Bounds<i32>>();
         numbers * size_of::<i32>() + bounds + 4 * d * size_of::<f64>()
     }
@@ -232,6 +242,77 @@ impl<'a> Sample<'a> {
         frame((square / off).sqrt())
     }
 
+    /// The first places of vectors by which tiles are rejected, 0 where that does not pay, and the places that
+    /// are multiplied on average then. Of all tiles, no more than `share` are compared, among them those of
+    /// neighbours.
+    fn head(&self, frame: &ByteFrame, share: f64) -> (usize, f64) {
+        const ROWS: usize = RowLayout::LANES.unit;
+        const VECTORS: usize = 2 * PANEL;
+        /// Vectors of fewer places are multiplied as they are.
+        const LEAST: usize = 24;
+        /// Places that are multiplied in the time that a look at the products takes.
+        const LOOK: f64 = 4.0;
+        /// The part of all places that is worth it.
+        const MOST: f64 = 0.85;
+        let places = ByteFrame::places(self.dimensions as usize);
+        let all = (0, places as f64);
+        let (rows, count) = (self.probe.len() / ROWS * ROWS, self.build.len() / VECTORS * VECTORS);
+        if self.threshold.metric == Metric::InnerProduct
+            || i32::layout(self.simd) != RowLayout::LANES
+        {
+            return all;
+        }
+        if places < LEAST || rows == 0 || count == 0 {
+            return all;
+        }
+        let (stride, scale) = (places * PANEL, frame.scale());
+        let mut numbers = vec![0; count * places];
+        let mut of_vectors = vec![i32::NEVER; count];
+        for (place, &item) in self.build[..count].iter().enumerate() {
+            let panel = &mut numbers[place / PANEL * stride..][..stride];
+            let to = panel.iter_mut().skip(place % PANEL).step_by(PANEL);
+            of_vectors[place] = frame.build(self.vectors, item, scale, to).reject;
+        }
+        let mut of_rows = vec![0; rows * places];
+        let mut reject = vec![i32::NEVER; rows];
+        for (row, &item) in self.probe[..rows].iter().enumerate() {
+            let to = of_rows[row * places..][..places].iter_mut();
+            let bounds = frame.probe(self.vectors, item, to);
+            reject[row] = ByteFrame::bounds_at(bounds, scale).reject;
+        }
+        let mut best = all;
+        for eighths in 1..7 {
+            let head = places * eighths / 8;
+            let mut packed = vec![0; RowLayout::LANES.len(rows, head)];
+            let mut bounds = vec![0; rows];
+            for (row, own) in of_rows.chunks_exact(places).enumerate() {
+                let to = RowLayout::LANES.row(&mut packed, row, head);
+                to.zip(own).for_each(|(to, own)| *to = *own);
+                bounds[row] = i32::head_of_row(reject[row], own[head..].iter().copied());
+            }
+            let heads = of_vectors.iter().enumerate().map(|(place, &reject)| {
+                let panel = &numbers[place / PANEL * stride..][..stride];
+                let own = panel.iter().skip(place % PANEL).step_by(PANEL);
+                i32::head_of_vector(reject, own.skip(head).copied())
+            });
+            let heads: Vec<i32> = heads.collect();
+            let of_head = Rows { places: head, numbers: &packed, reject: &bounds };
+            let of_panels = Panels { numbers: &numbers, stride, step: 1, reject: &heads };
+            let mut is_open = vec![false; rows / ROWS * (count / VECTORS)];
+            products(self.simd, of_head, of_panels, count / PANEL, |row, place, _| {
+                if self.probe[row] != self.build[place] {
+                    is_open[row / ROWS * (count / VECTORS) + place / VECTORS] = true;
+                }
+            });
+            let open = is_open.iter().filter(|open| **open).count() as f64 / is_open.len() as f64;
+            let multiplied = head as f64 + LOOK + (open / share).min(1.0) * (places - head) as f64;
+            if multiplied < best.1.min(MOST * places as f64) {
+                best = (head, multiplied);
+            }
+        }
+        best
+    }
+
     /// The share of the pairs of both samples that products leave undecided.
     fn undecided(&self, frame: &ByteFrame) -> f64 {
         let places = ByteFrame::places(self.dimensions as usize);
@@ -282,5 +363,66 @@ impl<'a> Sample<'a> {
             });
         }
         undecided as f64 / (self.build.len() * self.probe.len()).max(1) as f64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rand::rngs::StdRng;
+    use rand::{Rng, SeedableRng};
+
+    use super::*;
+    use crate::config::GpuOptions;
+    use crate::engine::{MatchNeed, Orders};
+    use crate::spec::Side;
+    use crate::util::cancel::CancelFlag;
+    use crate::vector::collection::{Content, ReadRow, ReadRows};
+
+    /// Vectors around some centres, or uniform, of so many dimensions.
+    fn vectors(d: usize, centres: usize) -> Vectors {
+        let mut rng = StdRng::seed_from_u64(31);
+        let centres: Vec<Vec<f64>> =
+            (0..centres).map(|_| (0..d).map(|_| rng.random_range(-1.0..1.0)).collect()).collect();
+        let mut read = ReadRows::default();
+        for row in 0..4000 {
+            let (start, len) = (read.numbers.len(), d as u32);
+            read.rows.push(ReadRow { row, key: 0, content: Content::Vector, len, start });
+            let centre = &centres[rng.random_range(0..centres.len())];
+            read.numbers.extend(centre.iter().map(|c| c + rng.random_range(-0.1..0.1)));
+        }
+        Vectors::of(vec![read], &CancelFlag::default()).unwrap()
+    }
+
+    /// Of vectors in many clusters the first places tell most pairs apart; of long distances none do, and of few
+    /// places they are not looked at.
+    #[test]
+    fn heads_are_taken_where_they_reject_most_tiles() {
+        let spec = MatchSpec {
+            probe: Side::Left,
+            orders: Orders::Given,
+            need: MatchNeed::Pairs,
+            probe_rows: Default::default(),
+            candidate_chunk: 1024,
+            match_buffer: 1024,
+            simd: Simd::detect(),
+            gpu: GpuOptions::default(),
+        };
+        let head = |d, bound, share| {
+            let vectors = vectors(d, 2000);
+            let threshold = Threshold { metric: Metric::Euclidean, bound };
+            let sample = Sample::of(&vectors, threshold, &spec).unwrap();
+            let (centre, scale) = (vec![0.0; d], ByteFrame::scale_for(1.1));
+            sample.head(&sample.frame(&centre, scale, false), share)
+        };
+        // A matrix unit multiplies all places.
+        if i32::layout(spec.simd) != RowLayout::LANES {
+            return;
+        }
+        let (first, multiplied) = head(256, 1.0, 1.0);
+        assert!((1..=16).contains(&first) && multiplied < 32.0, "{first} {multiplied}");
+        // Those of neighbours are all that are compared.
+        assert_eq!(head(256, 1.0, 1e-6), (0, 64.0));
+        assert_eq!(head(256, 20.0, 1.0), (0, 64.0));
+        assert_eq!(head(64, 1.0, 1.0), (0, 16.0));
     }
 }

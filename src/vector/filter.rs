@@ -43,6 +43,12 @@ pub(super) trait Filter: Debug + Send + Sync + 'static {
     /// The places of a vector.
     fn places(dimensions: usize) -> usize;
 
+    /// The first places of a vector by which most tiles are rejected, as [`Heads`](super::tile::Heads) have
+    /// them; 0 where they are not looked at.
+    fn head(&self) -> usize {
+        0
+    }
+
     /// The scale of a panel of these build vectors.
     fn panel_scale<'a>(&self, vectors: impl Iterator<Item = &'a [f64]>) -> f64;
 

@@ -85,6 +85,9 @@ pub(super) struct Block<F: Filter> {
     pub bounds: Vec<RowBounds<Bound<F>>>,
     pub reject: Vec<Bound<F>>,
     pub accept: Vec<Bound<F>>,
+    /// What rejects by the first places, and how many these are; none where they are not looked at.
+    pub heads: Vec<Bound<F>>,
+    pub head: usize,
     pub scale: f64,
     /// No row has a greater norm; of inner products.
     pub norm: f64,
@@ -112,6 +115,8 @@ impl<F: Filter> Block<F> {
             bounds: vec![],
             reject: vec![],
             accept: vec![],
+            heads: vec![],
+            head: 0,
             scale: 1.0,
             norm: f64::INFINITY,
             retired: vec![],
@@ -129,6 +134,8 @@ impl<F: Filter> Block<F> {
         self.reject.resize(rows, F::Element::NEVER);
         self.accept.clear();
         self.accept.resize(rows, F::Element::UNSURE);
+        self.heads.clear();
+        self.head = 0;
         self.bounds.clear();
         self.bounds.resize(rows, RowBounds::Fixed(never::<F>()));
         self.retired.clear();
@@ -151,6 +158,17 @@ impl<F: Filter> Block<F> {
         let Range { start, end } = self.partners;
         self.panels = start as usize / PANEL..(end as usize).div_ceil(PANEL);
         self.set_scale(1.0);
+        if (1..places).contains(&filter.head()) && self.layout == RowLayout::LANES {
+            self.head = filter.head();
+            self.heads.resize(self.reject.len(), F::Element::NEVER);
+            for (row, (head, reject)) in self.heads.iter_mut().zip(&self.reject).enumerate() {
+                if row < self.items.len() {
+                    let own = self.layout.row(&mut self.numbers, row, places);
+                    let tail = own.take(places).skip(self.head).map(|place| *place);
+                    *head = F::Element::head_of_row(*reject, tail);
+                }
+            }
+        }
     }
 
     /// Rejects what follows of a row.
@@ -158,6 +176,9 @@ impl<F: Filter> Block<F> {
         if let (Some(retired), Some(reject)) = (self.retired.get_mut(row), self.reject.get_mut(row))
         {
             (*retired, *reject) = (true, F::Element::NEVER);
+            if let Some(head) = self.heads.get_mut(row) {
+                *head = F::Element::NEVER;
+            }
             self.bounds[row] = RowBounds::Fixed(never::<F>());
         }
         self.second.retire(row);

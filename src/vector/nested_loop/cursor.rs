@@ -20,7 +20,7 @@ use crate::vector::collection::{Vectors, check_lens};
 use crate::vector::filter::{Bounds, Filter, RowBounds};
 use crate::vector::metric::{Decision, Joining, Metric};
 use crate::vector::nan::{ASKING_BYTES, VectorPair};
-use crate::vector::tile::{Element, PANEL, Rows, for_each_lane, products_of_panels};
+use crate::vector::tile::{Element, Heads, PANEL, Rows, for_each_lane, products_by_heads};
 
 /// Panels whose boxes are held against a block's at once.
 const LISTED: usize = 1 << 12;
@@ -261,8 +261,11 @@ impl<F: Filter> NestedLoopWorker<F> {
         if scale != self.block.scale {
             self.block.set_scale(scale);
         }
-        let Block { items, partners, dimensions, numbers, reject, accept, second, .. } =
-            &mut self.block;
+        let Block {
+            items, partners, dimensions, numbers, reject, accept, heads, head, second, ..
+        } = &mut self.block;
+        let heads = Heads { places: *head, of_rows: heads, of_panels: self.side.heads(panel) };
+        let heads = (heads.places > 0).then_some(heads);
         let first = (panel * PANEL) as ItemId;
         let (spec, side) = (&self.join.spec, &self.side);
         let is_unordered = spec.pairing() == Pairing::Unordered;
@@ -289,31 +292,38 @@ impl<F: Filter> NestedLoopWorker<F> {
         let rows = Rows { places: F::places(*dimensions), numbers, reject };
         let (unit, counted) = (&self.unit, &mut self.counted);
         let counts = spec.need == MatchNeed::Count;
-        products_of_panels(spec.simd, rows, part, count, |row, vector, mut mask, products| {
-            let build = first + vector as ItemId;
-            let of_row = accept[row];
-            // A panel's last places may be no items.
-            let of_panel = side.accepts(build);
-            if let (true, Some(of_panel), Some(unit)) = (counts, of_panel.as_array(), unit) {
-                let probe = items.start + row as ItemId;
-                // Not the pair of a vector with itself.
-                let end = if is_unordered { partners.end.min(probe) } else { partners.end };
-                let pairs =
-                    lanes_of(build, partners.start..if probe < items.end { end } else { 0 });
-                let sure =
-                    F::Element::accepted(spec.simd, products, of_row, of_panel) & mask & pairs;
-                counted.add(probe, build, sure, [&unit.items, &side.vectors]);
-                mask &= !sure;
-            }
-            for_each_lane(mask, |lane| {
-                let accept = [of_row, of_panel[lane]];
-                survivor(
-                    row,
-                    build + lane as ItemId,
-                    F::Element::is_accepted(products[lane], accept),
-                );
-            });
-        });
+        products_by_heads(
+            spec.simd,
+            rows,
+            part,
+            heads,
+            count,
+            |row, vector, mut mask, products| {
+                let build = first + vector as ItemId;
+                let of_row = accept[row];
+                // A panel's last places may be no items.
+                let of_panel = side.accepts(build);
+                if let (true, Some(of_panel), Some(unit)) = (counts, of_panel.as_array(), unit) {
+                    let probe = items.start + row as ItemId;
+                    // Not the pair of a vector with itself.
+                    let end = if is_unordered { partners.end.min(probe) } else { partners.end };
+                    let pairs =
+                        lanes_of(build, partners.start..if probe < items.end { end } else { 0 });
+                    let sure =
+                        F::Element::accepted(spec.simd, products, of_row, of_panel) & mask & pairs;
+                    counted.add(probe, build, sure, [&unit.items, &side.vectors]);
+                    mask &= !sure;
+                }
+                for_each_lane(mask, |lane| {
+                    let accept = [of_row, of_panel[lane]];
+                    survivor(
+                        row,
+                        build + lane as ItemId,
+                        F::Element::is_accepted(products[lane], accept),
+                    );
+                });
+            },
+        );
         second.count(pairs, open);
         let dimensions = *dimensions;
         if let (Some(frame), Some(unit)) = (&side.second, &self.unit)

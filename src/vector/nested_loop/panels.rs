@@ -28,6 +28,8 @@ pub(super) struct BuildPanels<F: Filter> {
     numbers: Aligned<F::Element>,
     reject: Vec<Bound<F>>,
     accept: Vec<Bound<F>>,
+    /// What rejects by the first places; none where these are not looked at.
+    heads: Vec<Bound<F>>,
     /// By panel, where they differ.
     magnitudes: Vec<Magnitude>,
     /// The boxes of panels, where vectors are ordered.
@@ -84,6 +86,12 @@ impl<F: Filter> BuildPanels<F> {
         let mut numbers = Aligned::filled(F::Element::ZERO, end);
         let (mut reject, mut accept) =
             (vec![F::Element::NEVER; panels * PANEL], vec![F::Element::UNSURE; panels * PANEL]);
+        let head = filter.head();
+        let mut heads = vec![];
+        if head > 0 {
+            context.reservation.try_grow(reject.len() * size_of::<Bound<F>>())?;
+            heads.resize(reject.len(), F::Element::NEVER);
+        }
         let are_scaled = filter.threshold().metric == Metric::InnerProduct;
         let mut magnitudes = vec![];
         if are_scaled {
@@ -111,13 +119,15 @@ impl<F: Filter> BuildPanels<F> {
         let mut tasks = vec![];
         let mut rest = &mut numbers[..];
         let bounds = reject.chunks_mut(share * PANEL).zip(accept.chunks_mut(share * PANEL));
+        let mut of_heads = heads.chunks_mut(share * PANEL);
         for (first, bounds) in (0..panels).step_by(share).zip(bounds) {
+            let bounds = (bounds, of_heads.next().unwrap_or_default());
             let last = panels.min(first + share);
             let (own, others) = rest.split_at_mut(starts[last] - starts[first]);
             tasks.push((first..last, own, bounds));
             rest = others;
         }
-        for_each(threads, tasks, |(of_task, numbers, (reject, accept))| {
+        for_each(threads, tasks, |(of_task, numbers, ((reject, accept), heads))| {
             let first = of_task.start;
             for panel in of_task {
                 context.cancel.check()?;
@@ -129,12 +139,29 @@ impl<F: Filter> BuildPanels<F> {
                     let bounds = filter.build(&vectors, item, scale, places);
                     let place = (panel - first) * PANEL + lane;
                     (reject[place], accept[place]) = (bounds.reject, bounds.accept);
+                    if let Some(bound) = heads.get_mut(place) {
+                        let end = F::places(vectors.dimensions(item) as usize);
+                        let places = own.iter().skip(lane).step_by(PANEL).copied();
+                        let tail = places.take(end).skip(head);
+                        *bound = F::Element::head_of_vector(bounds.reject, tail);
+                    }
                 }
             }
             Ok(())
         })?;
         let reach = reach(&vectors, context);
-        Ok(Self { vectors, filter, second, starts, numbers, reject, accept, magnitudes, reach })
+        Ok(Self {
+            vectors,
+            filter,
+            second,
+            starts,
+            numbers,
+            reject,
+            accept,
+            heads,
+            magnitudes,
+            reach,
+        })
     }
 
     /// The scale of a panel; 1 where all have one.
@@ -187,6 +214,11 @@ impl<F: Filter> BuildPanels<F> {
         let numbers = &self.numbers[self.starts[panel]..self.starts[last + 1]];
         let reject = &self.reject[panel * PANEL..(last + 1) * PANEL];
         (Panels { numbers, stride, step, reject }, count)
+    }
+
+    /// What rejects pairs of vectors of a panel and of those behind it by their first places.
+    pub(super) fn heads(&self, panel: usize) -> &[Bound<F>] {
+        self.heads.get(panel * PANEL..).unwrap_or_default()
     }
 
     /// The bounds that accept the pairs of the sixteen vectors of the panel that begins with an item.

@@ -27,7 +27,10 @@ pub(in crate::vector) fn prepared_bytes(vectors: usize, numbers: usize) -> usize
     let reach = 9 * vectors + 4096;
     2 * numbers * size_of::<f32>()
         + reach
-        + panels * (PANEL * size_of::<Bounds>() + size_of::<usize>() + MAGNITUDE_BYTES)
+        + panels
+            * (PANEL * (size_of::<Bounds>() + size_of::<i32>())
+                + size_of::<usize>()
+                + MAGNITUDE_BYTES)
         + numbers
         + 4096
 }

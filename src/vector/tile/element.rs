@@ -51,12 +51,24 @@ pub(in crate::vector) trait Element:
         false
     }
 
+    /// What rejects pairs of a row by its first places, where `tail` are the others and `reject` rejects by all.
+    /// No bound of an element without heads rejects.
+    fn head_of_row(_reject: Self::Bound, _tail: impl Iterator<Item = Self>) -> Self::Bound {
+        Self::ALWAYS
+    }
+
+    /// What rejects pairs of a vector of a panel likewise.
+    fn head_of_vector(_reject: Self::Bound, _tail: impl Iterator<Item = Self>) -> Self::Bound {
+        Self::ALWAYS
+    }
+
     /// The products of some rows with some panels, and masks of those that are not rejected; whether
     /// there are any. Without one, the products are left as they were.
     fn tile<const ROWS: usize, const PANELS: usize>(
         simd: Simd,
         rows: Rows<'_, Self>,
         panels: Panels<'_, Self>,
+        heads: Option<Heads<'_, Self>>,
         products: &mut [[[Self::Bound; PANEL]; PANELS]; ROWS],
         masks: &mut [[u16; PANELS]; ROWS],
     ) -> bool;
@@ -83,4 +95,14 @@ pub(in crate::vector) struct Panels<'a, E: Element> {
     pub step: usize,
     /// By vector.
     pub reject: &'a [E::Bound],
+}
+
+/// The first places of all vectors: where these reject all pairs of a tile, the others are not multiplied.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::vector) struct Heads<'a, E: Element> {
+    /// How many they are, fewer than those of a vector.
+    pub places: usize,
+    /// What rejects by them, by row and by vector, as [`Rows::reject`] and [`Panels::reject`] lie.
+    pub of_rows: &'a [E::Bound],
+    pub of_panels: &'a [E::Bound],
 }

@@ -4,7 +4,7 @@
 //! multiplication does (Goto and van de Geijn, "Anatomy of high-performance matrix multiplication", 2008),
 //! and its end is the comparison with both bounds.
 
-use super::element::{Element, PANEL, Panels, Rows};
+use super::element::{Element, Heads, PANEL, Panels, Rows};
 use super::layout::RowLayout;
 use super::matrix;
 use crate::simd::{Bytes, Floats, Matrix, Simd, kernels};
@@ -48,6 +48,7 @@ impl Element for f32 {
         simd: Simd,
         rows: Rows<'_, f32>,
         panels: Panels<'_, f32>,
+        _: Option<Heads<'_, f32>>,
         products: &mut [[[f32; PANEL]; PANELS]; ROWS],
         masks: &mut [[u16; PANELS]; ROWS],
     ) -> bool {
@@ -148,6 +149,21 @@ impl Element for i32 {
         mask
     }
 
+    fn head_of_row(reject: i32, tail: impl Iterator<Item = i32>) -> i32 {
+        let (mut double, mut sum) = (0, 0);
+        for quad in tail {
+            let quad = quad.to_ne_bytes().map(|byte| i32::from(byte as i8));
+            double += square(quad);
+            sum += quad.iter().sum::<i32>();
+        }
+        head_bound(reject, (double + 1) / 2 + 128 * sum)
+    }
+
+    fn head_of_vector(reject: i32, tail: impl Iterator<Item = i32>) -> i32 {
+        let quads = tail.map(|quad| quad.to_ne_bytes().map(|byte| i32::from(byte) - 128));
+        head_bound(reject, (quads.map(square).sum::<i32>() + 1) / 2)
+    }
+
     fn products_in_tiles(
         simd: Simd,
         rows: Rows<'_, i32>,
@@ -163,50 +179,141 @@ impl Element for i32 {
         simd: Simd,
         rows: Rows<'_, i32>,
         panels: Panels<'_, i32>,
+        heads: Option<Heads<'_, i32>>,
         products: &mut [[[i32; PANEL]; PANELS]; ROWS],
         masks: &mut [[u16; PANELS]; ROWS],
     ) -> bool {
-        tile_of_bytes::<ROWS, PANELS>(simd, rows, panels, products, masks)
+        match heads {
+            Some(heads) => {
+                tile_of_bytes::<ROWS, PANELS, true>(simd, rows, panels, heads, products, masks)
+            }
+            None => {
+                let none = Heads { places: 0, of_rows: &[], of_panels: &[] };
+                tile_of_bytes::<ROWS, PANELS, false>(simd, rows, panels, none, products, masks)
+            }
+        }
+    }
+}
+
+/// Bounds lie within this of 0, but those of [`i32::NEVER`] and [`i32::ALWAYS`].
+const MOST_BOUND: i32 = 1 << 28;
+
+/// The bound of the head of a vector: `tail` is half of the square of the rest, with what the other's bytes are
+/// greater by. A pair that the heads reject is rejected by all places: these add −½‖q − p‖², where q and p are
+/// the rests of both.
+fn head_bound(reject: i32, tail: i32) -> i32 {
+    match reject.unsigned_abs() > MOST_BOUND.unsigned_abs() {
+        true => reject,
+        // Greater than the sum, a bound rejects less; lesser ones could outweigh ALWAYS.
+        false => (reject + tail).max(-MOST_BOUND),
+    }
+}
+
+/// The square of four coordinates.
+fn square(integers: [i32; 4]) -> i32 {
+    integers.iter().map(|q| q * q).sum()
+}
+
+/// Adds the products of a place.
+///
+/// # Safety
+///
+/// The processor runs the instructions of the form; the place is one of all rows and panels.
+#[inline(always)]
+#[allow(clippy::needless_range_loop, reason = "arrays of registers: loops of fixed length unroll")]
+unsafe fn multiply<B: Bytes, const ROWS: usize, const PANELS: usize>(
+    sums: &mut [[B::Vector; PANELS]; ROWS],
+    [x, y]: [*const i32; 2],
+    stride: usize,
+    k: usize,
+) {
+    // SAFETY: the caller promises the instructions, and that the places are there.
+    unsafe {
+        let mut of_panels = [B::splat(0); PANELS];
+        for p in 0..PANELS {
+            of_panels[p] = B::load(y.add(p * stride + k * PANEL));
+        }
+        for r in 0..ROWS {
+            let number = B::splat(*x.add(k * UNIT + r));
+            for p in 0..PANELS {
+                sums[r][p] = B::add_products(sums[r][p], of_panels[p], number);
+            }
+        }
+    }
+}
+
+/// Whether all products are below zero.
+///
+/// # Safety
+///
+/// The processor runs the instructions of the form.
+#[inline(always)]
+#[allow(clippy::needless_range_loop, reason = "arrays of registers: loops of fixed length unroll")]
+unsafe fn are_negative<B: Bytes, const ROWS: usize, const PANELS: usize>(
+    sums: &[[B::Vector; PANELS]; ROWS],
+) -> bool {
+    // SAFETY: the caller promises the instructions.
+    unsafe {
+        let mut all = sums[0][0];
+        for r in 0..ROWS {
+            for p in 0..PANELS {
+                all = B::and(all, sums[r][p]);
+            }
+        }
+        B::negative(all) == u16::MAX
     }
 }
 
 kernels! {
-    fn tile_of_bytes[B: Bytes, const ROWS: usize, const PANELS: usize](
+    fn tile_of_bytes[B: Bytes, const ROWS: usize, const PANELS: usize, const HEADS: bool](
         rows: Rows<'_, i32>,
         panels: Panels<'_, i32>,
+        heads: Heads<'_, i32>,
         products: &mut [[[i32; PANEL]; PANELS]; ROWS],
         masks: &mut [[u16; PANELS]; ROWS],
     ) -> bool {
         check(rows, panels, ROWS, PANELS);
-        let (x, y) = (rows.numbers.as_ptr(), panels.numbers.as_ptr());
+        let (of_rows, of_panels) = match HEADS {
+            true => (heads.of_rows, heads.of_panels),
+            false => (rows.reject, panels.reject),
+        };
+        let head = if HEADS { heads.places } else { 0 };
+        assert!(head <= rows.places && of_rows.len() >= ROWS);
+        assert!(of_panels.len() >= ((PANELS - 1) * panels.step + 1) * PANEL);
+        let places = [rows.numbers.as_ptr(), panels.numbers.as_ptr()];
         // SAFETY: as above.
         unsafe {
             let mut sums = [[B::splat(0); PANELS]; ROWS];
             for p in 0..PANELS {
-                let of_panel = B::load(panels.reject.as_ptr().add(p * panels.step * PANEL));
+                let of_panel = B::load(of_panels.as_ptr().add(p * panels.step * PANEL));
                 for r in 0..ROWS {
-                    sums[r][p] = B::add(of_panel, B::splat(rows.reject[r]));
+                    sums[r][p] = B::add(of_panel, B::splat(of_rows[r]));
                 }
             }
-            for k in 0..rows.places {
-                let mut of_panels = [B::splat(0); PANELS];
-                for p in 0..PANELS {
-                    of_panels[p] = B::load(y.add(p * panels.stride + k * PANEL));
+            if HEADS {
+                for k in 0..head {
+                    multiply::<B, ROWS, PANELS>(&mut sums, places, panels.stride, k);
                 }
-                for r in 0..ROWS {
-                    let number = B::splat(*x.add(k * UNIT + r));
-                    for p in 0..PANELS {
-                        sums[r][p] = B::add_products(sums[r][p], of_panels[p], number);
+                if are_negative::<B, ROWS, PANELS>(&sums) {
+                    return false;
+                }
+                for p in 0..PANELS {
+                    let mut rest = [0; PANEL];
+                    for lane in 0..PANEL {
+                        let place = p * panels.step * PANEL + lane;
+                        rest[lane] = panels.reject[place] - of_panels[place];
+                    }
+                    let rest = B::load(rest.as_ptr());
+                    for r in 0..ROWS {
+                        let both = B::add(rest, B::splat(rows.reject[r] - of_rows[r]));
+                        sums[r][p] = B::add(sums[r][p], both);
                     }
                 }
             }
-            let mut all = sums[0][0];
-            for r in 0..ROWS {
-                for p in 0..PANELS {
-                    all = B::and(all, sums[r][p]);
-                }
+            for k in head..rows.places {
+                multiply::<B, ROWS, PANELS>(&mut sums, places, panels.stride, k);
             }
-            if B::negative(all) == u16::MAX {
+            if are_negative::<B, ROWS, PANELS>(&sums) {
                 return false;
             }
             for r in 0..ROWS {

@@ -15,9 +15,9 @@ mod layout;
 mod matrix;
 mod products;
 
-pub(super) use element::{Element, PANEL, Panels, Rows};
+pub(super) use element::{Element, Heads, PANEL, Panels, Rows};
 pub(super) use layout::RowLayout;
-pub(super) use products::{for_each_lane, products, products_of_panels};
+pub(super) use products::{for_each_lane, products, products_by_heads, products_of_panels};
 
 #[cfg(test)]
 mod tests;

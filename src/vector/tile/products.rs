@@ -1,6 +1,6 @@
 //! The products of rows with some panels.
 
-use super::element::{Element, PANEL, Panels, Rows};
+use super::element::{Element, Heads, PANEL, Panels, Rows};
 use super::layout::RowLayout;
 use crate::simd::{Form, Simd};
 
@@ -34,6 +34,19 @@ pub(in crate::vector) fn products_of_panels<E: Element>(
     rows: Rows<'_, E>,
     panels: Panels<'_, E>,
     count: usize,
+    survivors: impl FnMut(usize, usize, u16, &[E::Bound; PANEL]),
+) {
+    products_by_heads(simd, rows, panels, None, count, survivors);
+}
+
+/// Does as [`products_of_panels`], where the first places alone reject most tiles. A matrix unit multiplies all
+/// places.
+pub(in crate::vector) fn products_by_heads<E: Element>(
+    simd: Simd,
+    rows: Rows<'_, E>,
+    panels: Panels<'_, E>,
+    heads: Option<Heads<'_, E>>,
+    count: usize,
     mut survivors: impl FnMut(usize, usize, u16, &[E::Bound; PANEL]),
 ) {
     if E::products_in_tiles(simd, rows, panels, count, &mut survivors) {
@@ -49,10 +62,11 @@ pub(in crate::vector) fn products_of_panels<E: Element>(
             ..panels
         };
         let first = panel * panels.step * PANEL;
+        let heads = heads.map(|heads| Heads { of_panels: &heads.of_panels[first..], ..heads });
         match (wide, two) {
-            (true, true) => of_panels::<E, 12, 2>(simd, rows, part, first, &mut survivors),
-            (true, false) => of_panels::<E, 12, 1>(simd, rows, part, first, &mut survivors),
-            (false, _) => of_panels::<E, 6, 1>(simd, rows, part, first, &mut survivors),
+            (true, true) => of_panels::<E, 12, 2>(simd, rows, part, heads, first, &mut survivors),
+            (true, false) => of_panels::<E, 12, 1>(simd, rows, part, heads, first, &mut survivors),
+            (false, _) => of_panels::<E, 6, 1>(simd, rows, part, heads, first, &mut survivors),
         }
         panel += if two { 2 } else { 1 };
     }
@@ -62,6 +76,7 @@ fn of_panels<E: Element, const ROWS: usize, const PANELS: usize>(
     simd: Simd,
     rows: Rows<'_, E>,
     panels: Panels<'_, E>,
+    heads: Option<Heads<'_, E>>,
     first: usize,
     survivors: &mut impl FnMut(usize, usize, u16, &[E::Bound; PANEL]),
 ) {
@@ -74,7 +89,8 @@ fn of_panels<E: Element, const ROWS: usize, const PANELS: usize>(
             reject: &rows.reject[row..row + ROWS],
             ..rows
         };
-        if !E::tile::<ROWS, PANELS>(simd, some, panels, &mut products, &mut masks) {
+        let heads = heads.map(|heads| Heads { of_rows: &heads.of_rows[row..row + ROWS], ..heads });
+        if !E::tile::<ROWS, PANELS>(simd, some, panels, heads, &mut products, &mut masks) {
             continue;
         }
         for (i, (masks, products)) in masks.iter().zip(&products).enumerate() {

@@ -6,7 +6,7 @@ use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 
-use super::{Element, PANEL, Panels, RowLayout, Rows, products_of_panels};
+use super::{Element, Heads, PANEL, Panels, RowLayout, Rows, products_by_heads};
 use crate::simd::Simd;
 
 /// Rows and panels of bytes.
@@ -86,6 +86,16 @@ impl Case {
 
     /// The pairs that products leave, each of which is `product` of a row and a vector.
     fn found(&self, simd: Simd, product: impl Fn(usize, usize) -> i32) -> Vec<(usize, usize)> {
+        self.found_by(simd, None, product)
+    }
+
+    /// These, where so many first places reject tiles.
+    fn found_by(
+        &self,
+        simd: Simd,
+        head: Option<usize>,
+        product: impl Fn(usize, usize) -> i32,
+    ) -> Vec<(usize, usize)> {
         let (layout, count, places) = (i32::layout(simd), self.rows.len(), self.places);
         let mut numbers = vec![0; layout.len(count, places)];
         for (row, own) in self.rows.iter().enumerate() {
@@ -109,19 +119,45 @@ impl Case {
             reject: &self.of_vectors,
         };
         let mut found = vec![];
-        products_of_panels(simd, rows, panels, self.panels().end, |row, first, mask, products| {
-            // Rows that fill the last group meet vectors that are never rejected.
-            if row >= count {
-                return;
-            }
-            assert_ne!(mask, 0);
-            for (lane, found_product) in products.iter().enumerate() {
-                assert_eq!(*found_product, product(row, first + lane), "{simd} {row} {first}");
-                if mask >> lane & 1 == 1 {
-                    found.push((row, first + lane));
-                }
-            }
+        let tail = |own: &[i32]| own[head.unwrap_or(places)..].to_vec().into_iter();
+        let mut head_of_rows: Vec<i32> = self
+            .rows
+            .iter()
+            .zip(&self.of_rows)
+            .map(|(own, &reject)| i32::head_of_row(reject, tail(own)))
+            .collect();
+        head_of_rows.resize(layout.padded(count), i32::NEVER);
+        let head_of_vectors: Vec<i32> = self
+            .vectors
+            .iter()
+            .zip(&self.of_vectors)
+            .map(|(own, &reject)| i32::head_of_vector(reject, tail(own)))
+            .collect();
+        let heads = head.map(|places| Heads {
+            places,
+            of_rows: &head_of_rows,
+            of_panels: &head_of_vectors,
         });
+        products_by_heads(
+            simd,
+            rows,
+            panels,
+            heads,
+            self.panels().end,
+            |row, first, mask, products| {
+                // Rows that fill the last group meet vectors that are never rejected.
+                if row >= count {
+                    return;
+                }
+                assert_ne!(mask, 0);
+                for (lane, found_product) in products.iter().enumerate() {
+                    assert_eq!(*found_product, product(row, first + lane), "{simd} {row} {first}");
+                    if mask >> lane & 1 == 1 {
+                        found.push((row, first + lane));
+                    }
+                }
+            },
+        );
         found.sort_unstable();
         found
     }
@@ -146,6 +182,69 @@ fn products_in_lanes_and_by_a_matrix_unit_are_those_of_the_definition() {
         }
     }
     assert!(some > 50 && none > 10, "{some} {none}");
+}
+
+/// What heads of any length reject, all places reject: the survivors are those without heads.
+#[test]
+fn heads_reject_nothing_that_all_places_do_not() {
+    let mut rng = StdRng::seed_from_u64(29);
+    let (mut some, mut none) = (0, 0);
+    for round in 0..600 {
+        let places = rng.random_range(2..=40);
+        let mut case = Case::draw(&mut rng, places);
+        // Vectors near each other, or far; those with bounds of their own have no integers.
+        let spread = *[3_i32, 40, 127].choose(&mut rng).unwrap();
+        let numbers = case
+            .rows
+            .iter_mut()
+            .map(|own| (own, 0))
+            .chain(case.vectors.iter_mut().map(|own| (own, 128)));
+        for (own, bias) in numbers {
+            own.iter_mut().for_each(|quad| {
+                let bytes =
+                    std::array::from_fn(|_| (rng.random_range(-spread..=spread) + bias) as u8);
+                *quad = i32::from_ne_bytes(bytes);
+            });
+        }
+        let square = |own: &[i32], bias: i32| -> i32 {
+            let bytes = own.iter().flat_map(|quad| quad.to_ne_bytes());
+            bytes.map(|byte| (i32::from(byte.wrapping_sub(bias as u8) as i8)).pow(2)).sum()
+        };
+        let sum = |own: &[i32]| -> i32 {
+            own.iter().flat_map(|quad| quad.to_ne_bytes()).map(|byte| i32::from(byte as i8)).sum()
+        };
+        // In some cases a few vectors match all or nothing. Pairs within a distance.
+        let odd = if rng.random_bool(0.4) { 20 } else { u32::MAX };
+        let far = rng.random_range(0..=2 * spread * spread * 4 * places as i32) / 3;
+        for (bound, own) in case.of_rows.iter_mut().zip(&mut case.rows) {
+            *bound = (far / 2 - square(own, 0)) / 2 - 128 * sum(own);
+            match rng.random_range(0..odd) {
+                0 => (*bound, *own) = (i32::NEVER, vec![0; places]),
+                1 => (*bound, *own) = (i32::ALWAYS, vec![0; places]),
+                _ => {}
+            }
+        }
+        for (bound, own) in case.of_vectors.iter_mut().zip(&mut case.vectors) {
+            *bound = (far / 2 - square(own, 128)) / 2;
+            match rng.random_range(0..odd) {
+                0 => (*bound, *own) = (i32::NEVER, vec![0; places]),
+                1 => (*bound, *own) = (i32::ALWAYS, vec![0; places]),
+                // With integers, too.
+                2 => *bound = i32::ALWAYS,
+                _ => {}
+            }
+        }
+        let all = case.products();
+        let expected = case.expected(&all);
+        some += usize::from(!expected.is_empty());
+        none += usize::from(expected.is_empty());
+        let head = rng.random_range(1..places);
+        for simd in Simd::tested() {
+            let found = case.found_by(simd, Some(head), |row, vector| all[row][vector]);
+            assert_eq!(found, expected, "{simd} {round}: {head} of {places}");
+        }
+    }
+    assert!(some > 200 && none > 50, "{some} {none}");
 }
 
 /// Every place of every row lies somewhere else; runs are filled to their end.
