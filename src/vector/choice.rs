@@ -281,8 +281,8 @@ impl<'a> Sample<'a> {
             reject[row] = ByteFrame::bounds_at(bounds, scale).reject;
         }
         let mut best = all;
-        for eighths in 1..7 {
-            let head = places * eighths / 8;
+        for part in 1..=12 {
+            let head = places * part / 16;
             let mut packed = vec![0; RowLayout::LANES.len(rows, head)];
             let mut bounds = vec![0; rows];
             for (row, own) in of_rows.chunks_exact(places).enumerate() {

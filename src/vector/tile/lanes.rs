@@ -185,11 +185,11 @@ impl Element for i32 {
     ) -> bool {
         match heads {
             Some(heads) => {
-                tile_of_bytes::<ROWS, PANELS, true>(simd, rows, panels, heads, products, masks)
+                tile_of_bytes::<ROWS, PANELS, true>(simd, rows, panels, &heads, products, masks)
             }
             None => {
-                let none = Heads { places: 0, of_rows: &[], of_panels: &[] };
-                tile_of_bytes::<ROWS, PANELS, false>(simd, rows, panels, none, products, masks)
+                const NONE: Heads<'_, i32> = Heads { places: 0, of_rows: &[], of_panels: &[] };
+                tile_of_bytes::<ROWS, PANELS, false>(simd, rows, panels, &NONE, products, masks)
             }
         }
     }
@@ -268,7 +268,7 @@ kernels! {
     fn tile_of_bytes[B: Bytes, const ROWS: usize, const PANELS: usize, const HEADS: bool](
         rows: Rows<'_, i32>,
         panels: Panels<'_, i32>,
-        heads: Heads<'_, i32>,
+        heads: &Heads<'_, i32>,
         products: &mut [[[i32; PANEL]; PANELS]; ROWS],
         masks: &mut [[u16; PANELS]; ROWS],
     ) -> bool {
@@ -278,8 +278,10 @@ kernels! {
             false => (rows.reject, panels.reject),
         };
         let head = if HEADS { heads.places } else { 0 };
-        assert!(head <= rows.places && of_rows.len() >= ROWS);
-        assert!(of_panels.len() >= ((PANELS - 1) * panels.step + 1) * PANEL);
+        if HEADS {
+            assert!(head <= rows.places && of_rows.len() >= ROWS);
+            assert!(of_panels.len() >= ((PANELS - 1) * panels.step + 1) * PANEL);
+        }
         let places = [rows.numbers.as_ptr(), panels.numbers.as_ptr()];
         // SAFETY: as above.
         unsafe {
