@@ -13,10 +13,10 @@ const SAMPLE: usize = 1 << 10;
 const TOGETHER: usize = 1 << 7;
 
 /// The share of the sets that the rarer half of a set's tokens may find, for which a set is searched for.
-const MOST_FOUND: f64 = 0.06;
+const MOST_FOUND: f64 = 0.18;
 
 /// Steps for each right set with which joins find the neighbours of a left one, about.
-const OF_JOINS: f64 = 0.25;
+const OF_JOINS: f64 = 0.35;
 
 /// Whether the rarer half of a set's tokens finds few sets, by a sample of the right rows.
 pub(super) fn suits(matcher: &SetMatcher, request: &NeighbourRequest<'_>) -> Result<bool> {

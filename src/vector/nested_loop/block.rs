@@ -85,7 +85,7 @@ pub(super) struct Block<F: Filter> {
     pub bounds: Vec<RowBounds<Bound<F>>>,
     pub reject: Vec<Bound<F>>,
     pub accept: Vec<Bound<F>>,
-    /// What rejects by the first places, and how many these are; none where they are not looked at.
+    /// Bounds that reject by the first places, and how many these are; none where they are not looked at.
     pub heads: Vec<Bound<F>>,
     pub head: usize,
     pub scale: f64,

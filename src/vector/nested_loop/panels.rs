@@ -28,7 +28,7 @@ pub(super) struct BuildPanels<F: Filter> {
     numbers: Aligned<F::Element>,
     reject: Vec<Bound<F>>,
     accept: Vec<Bound<F>>,
-    /// What rejects by the first places; none where these are not looked at.
+    /// Bounds that reject by the first places; none where these are not looked at.
     heads: Vec<Bound<F>>,
     /// By panel, where they differ.
     magnitudes: Vec<Magnitude>,
@@ -216,7 +216,7 @@ impl<F: Filter> BuildPanels<F> {
         (Panels { numbers, stride, step, reject }, count)
     }
 
-    /// What rejects pairs of vectors of a panel and of those behind it by their first places.
+    /// Bounds that reject pairs of vectors of a panel and of those behind it by their first places.
     pub(super) fn heads(&self, panel: usize) -> &[Bound<F>] {
         self.heads.get(panel * PANEL..).unwrap_or_default()
     }

@@ -51,13 +51,14 @@ pub(in crate::vector) trait Element:
         false
     }
 
-    /// What rejects pairs of a row by its first places, where `tail` are the others and `reject` rejects by all.
+    /// Returns the bound that rejects pairs of a row by its first places, where `tail` are the others and `reject`
+    /// rejects by all.
     /// No bound of an element without heads rejects.
     fn head_of_row(_reject: Self::Bound, _tail: impl Iterator<Item = Self>) -> Self::Bound {
         Self::ALWAYS
     }
 
-    /// What rejects pairs of a vector of a panel likewise.
+    /// Returns the bound that rejects pairs of a vector of a panel likewise.
     fn head_of_vector(_reject: Self::Bound, _tail: impl Iterator<Item = Self>) -> Self::Bound {
         Self::ALWAYS
     }
@@ -102,7 +103,7 @@ pub(in crate::vector) struct Panels<'a, E: Element> {
 pub(in crate::vector) struct Heads<'a, E: Element> {
     /// How many they are, fewer than those of a vector.
     pub places: usize,
-    /// What rejects by them, by row and by vector, as [`Rows::reject`] and [`Panels::reject`] lie.
+    /// Bounds that reject by them, by row and by vector, as [`Rows::reject`] and [`Panels::reject`] lie.
     pub of_rows: &'a [E::Bound],
     pub of_panels: &'a [E::Bound],
 }

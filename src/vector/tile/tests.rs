@@ -119,19 +119,19 @@ impl Case {
             reject: &self.of_vectors,
         };
         let mut found = vec![];
-        let tail = |own: &[i32]| own[head.unwrap_or(places)..].to_vec().into_iter();
+        let from = head.unwrap_or(places);
         let mut head_of_rows: Vec<i32> = self
             .rows
             .iter()
             .zip(&self.of_rows)
-            .map(|(own, &reject)| i32::head_of_row(reject, tail(own)))
+            .map(|(own, &reject)| i32::head_of_row(reject, own[from..].iter().copied()))
             .collect();
         head_of_rows.resize(layout.padded(count), i32::NEVER);
         let head_of_vectors: Vec<i32> = self
             .vectors
             .iter()
             .zip(&self.of_vectors)
-            .map(|(own, &reject)| i32::head_of_vector(reject, tail(own)))
+            .map(|(own, &reject)| i32::head_of_vector(reject, own[from..].iter().copied()))
             .collect();
         let heads = head.map(|places| Heads {
             places,
@@ -184,7 +184,7 @@ fn products_in_lanes_and_by_a_matrix_unit_are_those_of_the_definition() {
     assert!(some > 50 && none > 10, "{some} {none}");
 }
 
-/// What heads of any length reject, all places reject: the survivors are those without heads.
+/// Heads of any length reject no pair that all places do not: the survivors are those without heads.
 #[test]
 fn heads_reject_nothing_that_all_places_do_not() {
     let mut rng = StdRng::seed_from_u64(29);
