@@ -393,8 +393,8 @@ mod tests {
         Vectors::of(vec![read], &CancelFlag::default()).unwrap()
     }
 
-    /// Of vectors in many clusters the first places tell most pairs apart; of long distances none do, and of few
-    /// places they are not looked at.
+    /// The first places tell most pairs of vectors in many clusters apart. They tell none apart within long distances,
+    /// and are not looked at where there are few places.
     #[test]
     fn heads_are_taken_where_they_reject_most_tiles() {
         let spec = MatchSpec {

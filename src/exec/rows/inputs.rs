@@ -284,7 +284,7 @@ mod tests {
         assert_eq!(all, (1000..1500).collect::<Vec<_>>());
     }
 
-    /// Of a scan without a memory limit, where a thread is free for it.
+    /// The input reads the first batch of a scan ahead where there is no memory limit, and a thread is free.
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn the_first_batch_of_a_scan_is_read_before_a_task_asks_for_it() {
         let inputs = inputs(&[500, 3], true);

@@ -18,8 +18,9 @@ pub(super) struct Best {
     /// By falling values. Without the last one, or with ties without those in a tie with it, there are fewer rows than
     /// wanted.
     kept: Vec<Kept>,
-    /// The rows of all of them.
+    /// The rows of all of them, and where ties count of those in a tie with the last one.
     rows: usize,
+    tied: usize,
 }
 
 impl Best {
@@ -28,12 +29,17 @@ impl Best {
 
     /// The sets of the best `wanted` rows, and where ties count those in a tie with the last one.
     pub(super) fn new(wanted: usize, with_ties: bool) -> Self {
-        Self { wanted, with_ties, kept: vec![], rows: 0 }
+        Self { wanted, with_ties, kept: vec![], rows: 0, tied: 0 }
     }
 
     pub(super) fn clear(&mut self) {
         self.kept.clear();
-        self.rows = 0;
+        (self.rows, self.tied) = (0, 0);
+    }
+
+    /// A bound on the bytes of the best of `sets` sets: all of them may be in a tie.
+    pub(super) fn most_bytes(sets: usize, with_ties: bool) -> usize {
+        if with_ties { sets * 2 * size_of::<Kept>() } else { 0 }
     }
 
     /// The rows that are wanted.
@@ -56,20 +62,46 @@ impl Best {
             return;
         }
         let place = self.kept.partition_point(|kept| kept.value >= value);
+        let is_last = place == self.kept.len();
+        if is_last && self.kept.last().is_none_or(|last| last.value != value) {
+            self.tied = 0;
+        }
         self.kept.insert(place, Kept { value, set, rows });
         self.rows += rows as usize;
-        while let Some(last) = self.kept.last() {
-            let tied = match self.with_ties {
-                true => self.kept.partition_point(|kept| kept.value > last.value),
-                false => self.kept.len() - 1,
-            };
-            let of_tied: usize = self.kept[tied..].iter().map(|kept| kept.rows as usize).sum();
-            if self.rows - of_tied < self.wanted {
-                break;
-            }
-            self.kept.truncate(tied);
-            self.rows -= of_tied;
+        self.tied += if is_last { rows as usize } else { 0 };
+        match self.with_ties {
+            true => self.leave_out_tied(),
+            false => self.leave_out_last(),
         }
+    }
+
+    /// Leaves out the sets in a tie with the last one, while the others have enough rows.
+    fn leave_out_tied(&mut self) {
+        while self.rows - self.tied >= self.wanted
+            && let Some(last) = self.kept.last().map(|last| last.value)
+        {
+            let before = self.kept.partition_point(|kept| kept.value > last);
+            self.kept.truncate(before);
+            self.rows -= self.tied;
+            let last = self.kept.last().map(|last| last.value);
+            let tied = self.kept.iter().rev().take_while(|kept| Some(kept.value) == last);
+            self.tied = tied.map(|kept| kept.rows as usize).sum();
+        }
+    }
+
+    /// Leaves out the last set, while the others have enough rows.
+    fn leave_out_last(&mut self) {
+        while let Some(last) = self.kept.last()
+            && self.rows - last.rows as usize >= self.wanted
+        {
+            self.rows -= last.rows as usize;
+            self.kept.pop();
+        }
+    }
+
+    /// The rows of the sets kept.
+    pub(super) fn rows(&self) -> usize {
+        self.rows
     }
 
     /// The sets with their values, the best ones first.

@@ -21,6 +21,7 @@ mod scan;
 mod side;
 
 use datafusion::common::{Result, resources_err};
+use datafusion::execution::memory_pool::MemoryReservation;
 use parking_lot::Mutex;
 
 use self::best::Best;
@@ -119,13 +120,14 @@ impl Search<'_> {
         self.left.len().unwrap_or(1)
     }
 
-    /// A scan with its memory, which holds `memory`.
+    /// A scan with its memory.
     fn scan(&self) -> Result<Scan<'_>> {
         let call = self.request.predicate.call;
         let measure = Measure::of(call.function)?;
         let best = Best::new(self.request.count, self.request.with_ties);
         let memory = self.request.reservation.new_empty();
-        memory.try_grow(Scan::bytes(self.right))?;
+        let of_best = Best::most_bytes(self.right.len() as usize, self.request.with_ties);
+        memory.try_grow(Scan::bytes(self.right) + of_best)?;
         let role = Role::of(call, spec::Side::Left);
         Ok(Scan::new(self.right, self.index, (measure, role), best, self.request, memory))
     }
@@ -148,8 +150,7 @@ impl Search<'_> {
         let found = map(self.request.threads, shares.collect(), |share: Share| {
             let scan = scans.lock().pop();
             let mut scan = if let Some(scan) = scan { scan } else { self.scan()? };
-            let found = self.share(&mut scan, share)?;
-            held.try_grow(found.starts.len() * 4 + found.partners.len() * 12)?;
+            let found = self.share(&mut scan, share, &held)?;
             scans.lock().push(scan);
             Ok(found)
         })?;
@@ -169,14 +170,20 @@ impl Search<'_> {
         Ok(tried.pays(self.right.len()))
     }
 
-    /// The neighbours of some left sets.
-    fn share(&self, scan: &mut Scan<'_>, share: Share) -> Result<Found> {
+    /// The neighbours of some left sets. `held` grows by what they take.
+    fn share(&self, scan: &mut Scan<'_>, share: Share, held: &MemoryReservation) -> Result<Found> {
         let Share { collection, first, end } = share;
         let lefts = self.lefts(collection);
         let mut found = Found { share, starts: vec![0], partners: vec![], values: vec![] };
         for set in first..end {
             scan.search(lefts.tokens(set), lefts.size(set))?;
             let before = found.partners.len();
+            let rows = match self.request.with_ties {
+                true => scan.rows(),
+                false => scan.rows().min(self.request.count),
+            };
+            // Vectors double as they grow.
+            held.try_grow(2 * (rows * 12 + 4))?;
             for Searched { set, value } in scan.found() {
                 let rows = self.right.groups().rows(set);
                 // Of rows in a tie any do, where not all are wanted.

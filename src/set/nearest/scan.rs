@@ -135,6 +135,11 @@ impl<'a> Scan<'a> {
         self.best.sets().map(|(set, value)| Searched { set, value })
     }
 
+    /// The rows of the sets found.
+    pub(super) fn rows(&self) -> usize {
+        self.best.rows()
+    }
+
     /// Finds the best sets for a set with these known tokens and this size.
     ///
     /// # Errors
