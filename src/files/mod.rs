@@ -6,7 +6,8 @@
 //!                                                                      │
 //!              planner: check (empty files, headers) ◄── tables ◄──────┘
 //!                 │
-//!                 └─► source, sink: the steps of readers and writers (reading, store)
+//!                 └─► source, sink: the steps of readers and writers (reading, store),
+//!                     lists of numbers in Parquet (lists)
 //! ```
 //!
 //! A session has the [`FilePlanner`] around its own planner, [`FileTables`] for `FROM 'name'` and
@@ -17,6 +18,7 @@
 mod check;
 mod csv;
 mod kind;
+mod lists;
 mod names;
 mod pipe_writer;
 mod pipes;

@@ -19,6 +19,7 @@ use datafusion_datasource::PartitionedFile;
 use datafusion_datasource::morsel::{Morsel, MorselPlan, MorselPlanner, Morselizer};
 use futures::stream::BoxStream;
 
+use super::lists;
 use super::pipes::Pipes;
 use super::reading::FileName;
 use super::sink::WatchedSink;
@@ -79,7 +80,7 @@ impl FileSource for WatchedSource {
     ) -> Result<Box<dyn Morselizer>> {
         let mut config = config.clone();
         config.file_source = Arc::clone(&self.inner);
-        let inner = self.inner.create_morselizer(store, &config, partition)?;
+        let inner = lists::morselizer(&self.inner, store, &config, partition)?;
         Ok(Box::new(WatchedMorselizer { inner, pipes: Arc::clone(&self.pipes) }))
     }
 
