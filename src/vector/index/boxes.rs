@@ -12,6 +12,11 @@
 
 use std::ops::Range;
 
+use datafusion::common::Result;
+
+use crate::util::cancel::CancelFlag;
+use crate::util::parallel::{for_each, steps_per_task, threads_for};
+
 /// Points of a panel.
 pub(super) const PANEL: usize = 16;
 /// Children of a node.
@@ -96,43 +101,75 @@ pub(super) fn fill_panels(
 }
 
 /// Writes the nodes over panels; `count` points lie in these.
-pub(super) fn fill_nodes(tree: Tree<'_>, count: usize, nodes: &mut [f32]) {
-    let (width, len) = (tree.dims.len(), node_len(tree.dims.len()));
+///
+/// # Errors
+///
+/// When the work is cancelled.
+pub(super) fn fill_nodes(
+    tree: Tree<'_>,
+    count: usize,
+    nodes: &mut [f32],
+    threads: usize,
+    cancel: &CancelFlag,
+) -> Result<()> {
+    /// Nodes of a task, at least. Tests want many tasks.
+    const LEAST: usize = if cfg!(test) { 1 } else { 1 << 6 };
+    let len = node_len(tree.dims.len());
     if len == 0 {
-        return;
+        return Ok(());
     }
     let mut below: Range<usize> = 0..0;
-    let mut first = 0;
     for level in 0..tree.shape.height() {
-        let here = first..first + tree.shape.levels[level] as usize;
-        for (at, place) in here.clone().enumerate() {
-            let (before, rest) = nodes.split_at_mut(place * len);
-            let node = &mut rest[..len];
-            let children = match level {
-                0 => tree.shape.panels as usize,
-                _ => below.len(),
-            };
-            for child in 0..FANOUT {
-                let child_place = at * FANOUT + child;
-                for k in 0..width {
-                    let [low, high] = if child_place >= children {
-                        // No point has this box in reach.
-                        [f32::INFINITY, f32::INFINITY]
-                    } else if level == 0 {
-                        let lanes = (count - child_place * PANEL).min(PANEL);
-                        let start = (child_place * tree.dimensions + tree.dims[k]) * PANEL;
-                        ends(&tree.panels[start..start + lanes])
-                    } else {
-                        let own = &before[(below.start + child_place) * len + k * ENDS..][..ENDS];
-                        [least(&own[..FANOUT]), least(&own[FANOUT..])]
-                    };
-                    node[k * ENDS + child] = low;
-                    node[k * ENDS + FANOUT + child] = high;
-                }
+        let here = below.end..below.end + tree.shape.levels[level] as usize;
+        let (before, rest) = nodes.split_at_mut(here.start * len);
+        let children = match level {
+            0 => Children::Panels(tree, count),
+            _ => Children::Nodes(&before[below.start * len..]),
+        };
+        let threads = threads_for(threads, here.len() * len);
+        let share = steps_per_task(threads, here.len(), LEAST);
+        let own = rest[..here.len() * len].chunks_mut(share * len).enumerate();
+        for_each(threads, own.collect(), |(task, nodes): (usize, &mut [f32])| {
+            cancel.check()?;
+            for (at, node) in (task * share..).zip(nodes.chunks_exact_mut(len)) {
+                fill_node(children, at, node);
             }
-        }
-        first = here.end;
+            Ok(())
+        })?;
         below = here;
+    }
+    Ok(())
+}
+
+/// The boxes that the nodes of a level are made of.
+#[derive(Clone, Copy)]
+enum Children<'a> {
+    /// Around the panels of a tree with so many points.
+    Panels(Tree<'a>, usize),
+    /// The nodes of the level below.
+    Nodes(&'a [f32]),
+}
+
+/// Writes the boxes of a level's node number `at`.
+fn fill_node(children: Children<'_>, at: usize, node: &mut [f32]) {
+    let len = node.len();
+    for child in 0..FANOUT {
+        let place = at * FANOUT + child;
+        for (k, own) in node.chunks_exact_mut(ENDS).enumerate() {
+            [own[child], own[FANOUT + child]] = match children {
+                Children::Panels(tree, count) if place < tree.shape.panels as usize => {
+                    let lanes = (count - place * PANEL).min(PANEL);
+                    let start = (place * tree.dimensions + tree.dims[k]) * PANEL;
+                    ends(&tree.panels[start..start + lanes])
+                }
+                Children::Nodes(nodes) if place < nodes.len() / len => {
+                    let own = &nodes[place * len + k * ENDS..][..ENDS];
+                    [least(&own[..FANOUT]), least(&own[FANOUT..])]
+                }
+                // No point has this box in reach.
+                _ => [f32::INFINITY; 2],
+            };
+        }
     }
 }
 

@@ -9,7 +9,7 @@ use datafusion::common::Result;
 use super::boxes::{BOX_DIMS, PANEL, Shape, Tree, fill_nodes, fill_panels, node_len};
 use super::order::{Order, Points};
 use crate::engine::{ItemId, PrepareContext};
-use crate::util::parallel::{for_each, steps_per_task, threads_for};
+use crate::util::parallel::{filled, for_each, steps_per_task, threads_for};
 use crate::vector::bounds::{Frame, Limits, Rounded, is_far};
 use crate::vector::collection::{Run, Vectors};
 use crate::vector::middle::spread;
@@ -191,9 +191,14 @@ impl VectorIndex {
         self.items.extend(sorted.iter().map(|&point| picked(point as usize)));
         self.items.extend(others.into_iter().chain(never));
         let panels = shape.panels as usize * d * PANEL;
-        self.panels.reserve_exact(panels);
-        self.panels.resize(grove.panels + panels, 0.0);
         let threads = threads_for(context.threads, count * d);
+        match self.panels.is_empty() {
+            true => self.panels = filled(threads, panels, 0.0),
+            false => {
+                self.panels.reserve_exact(panels);
+                self.panels.resize(grove.panels + panels, 0.0);
+            }
+        }
         let share = PANEL * steps_per_task(threads, shape.panels as usize, 16);
         let tasks = sorted.chunks(share).zip(self.panels[grove.panels..].chunks_mut(share * d));
         for_each(threads, tasks.collect(), |(points, panels)| {
@@ -207,7 +212,8 @@ impl VectorIndex {
         self.nodes.resize(grove.nodes + nodes, 0.0);
         let own = &self.panels[grove.panels..];
         let tree = Tree { shape, dimensions: d, dims: &dims, panels: own, nodes: &[] };
-        fill_nodes(tree, count, &mut self.nodes[grove.nodes..]);
+        let own = &mut self.nodes[grove.nodes..];
+        fill_nodes(tree, count, own, context.threads, context.cancel)?;
         self.groves.push(grove);
         Ok(())
     }

@@ -6,7 +6,7 @@ use datafusion::common::Result;
 
 use super::boxes::{FANOUT, PANEL};
 use crate::util::cancel::{CancelFlag, select_nth_unstable_by, sort_unstable_by_key};
-use crate::util::parallel::for_each;
+use crate::util::parallel::{for_each, map};
 use crate::vector::middle::spread;
 
 /// Some points, of which a few coordinates matter.
@@ -117,18 +117,17 @@ fn by_quantiles(
     threads: usize,
     cancel: &CancelFlag,
 ) -> Result<()> {
-    /// Points that one task orders.
-    const TASK: usize = 1 << 15;
+    /// Points that one task orders. Tests want many tasks.
+    const TASK: usize = if cfg!(test) { 1 << 8 } else { 1 << 14 };
     let mut parts = vec![order];
     while threads > 1 && parts.iter().any(|part| part.len() > TASK) {
-        let mut halves = vec![];
-        for part in parts {
+        let halves = map(threads, parts, |part| {
             match if part.len() > TASK { cut(points, part, cancel)? } else { None } {
-                Some(middle) => halves.extend(<[_; 2]>::from(part.split_at_mut(middle))),
-                None => halves.push(part),
+                Some(middle) => Ok(Vec::from(<[_; 2]>::from(part.split_at_mut(middle)))),
+                None => Ok(vec![part]),
             }
-        }
-        parts = halves;
+        })?;
+        parts = halves.into_iter().flatten().collect();
     }
     for_each(threads, parts, |part| {
         let mut rest = vec![part];

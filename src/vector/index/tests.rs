@@ -9,6 +9,7 @@ use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 
 use super::boxes::{FANOUT, PANEL, Shape};
+use super::{Order, VectorIndex};
 use crate::config::GpuOptions;
 use crate::engine::{
     Funnel, Match, MatchBuffer, MatchNeed, MatchSpec, Orders, Placement, PrepareContext, ProbeUnit,
@@ -17,6 +18,7 @@ use crate::engine::{
 use crate::simd::Simd;
 use crate::spec::Side;
 use crate::util::cancel::CancelFlag;
+use crate::vector::bounds::Frame;
 use crate::vector::collection::{Content, ReadRow, ReadRows, Vectors};
 use crate::vector::join::VectorJoin;
 use crate::vector::metric::{ArgumentOrder, Joining, Metric, Threshold};
@@ -199,6 +201,34 @@ fn trees_have_a_root() {
         assert_eq!(shape.panels as usize, points.div_ceil(PANEL));
     }
     assert_eq!(Shape::of(0).height(), 0);
+}
+
+#[test]
+fn several_threads_make_the_same_index() {
+    let mut rng = StdRng::seed_from_u64(31);
+    let pool: Arc<dyn MemoryPool> = Arc::new(UnboundedMemoryPool::default());
+    let reservation = MemoryConsumer::new("test").register(&pool);
+    let cancel = CancelFlag::default();
+    for (count, d) in [(3_000, 2), (20_000, 5), (700, 11)] {
+        let vectors = Arc::new(collection(&mut rng, count, d, 0, 2));
+        let threshold = Threshold { metric: Metric::Euclidean, bound: 0.1 };
+        let frame = Frame::of(&vectors, threshold, &cancel).unwrap();
+        for order in [Order::Quantiles, Order::Cells] {
+            let [one, four] = [1, 4].map(|threads| {
+                let context = PrepareContext {
+                    reservation: &reservation,
+                    cancel: &cancel,
+                    threads,
+                    probes: None,
+                };
+                let vectors = Arc::clone(&vectors);
+                let index = VectorIndex::of(vectors, frame.clone(), order, 1, context).unwrap();
+                format!("{index:?}")
+            });
+            // Not assert_eq: they are long.
+            assert!(one == four && one.len() > 10 * count, "{count} {d} {order:?}");
+        }
+    }
 }
 
 /// A partition takes few rows where each meets many vectors, and more where it meets few.
