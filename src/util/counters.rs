@@ -39,6 +39,12 @@ impl Counters {
         }
     }
 
+    /// Raises a counter by `more`.
+    #[inline]
+    pub(crate) fn add(&self, place: usize, more: u32) {
+        self.counts[place].fetch_add(more, Relaxed);
+    }
+
     /// Lowers a counter, which is not zero, by one, and returns what is left.
     #[inline(always)]
     pub(crate) fn lower(&self, place: usize) -> u32 {

@@ -10,7 +10,6 @@ use crate::set::collection::SetCollection;
 use crate::set::join_spec::JoinSpec;
 use crate::set::runs::SetId;
 use crate::simd::{BITS, Line};
-use crate::util::cancel::CancelFlag;
 use crate::util::counters::Counters;
 use crate::util::parallel::{filled, for_each};
 
@@ -65,16 +64,10 @@ impl Columns {
         spec: &JoinSpec,
         context: PrepareContext<'_>,
     ) -> Result<Self> {
-        let PrepareContext { reservation, cancel, threads, .. } = context;
+        let PrepareContext { reservation, .. } = context;
         let universe = build.universe() as usize;
         reservation.try_grow((universe + 1) * size_of::<u32>())?;
-        let counts = Counters::new(universe + 1, threads);
-        for_each_share(build, context, |sets| {
-            for set in sets {
-                build.tokens(set).iter().for_each(|&token| counts.raise(token as usize));
-            }
-        })?;
-        let mut counts = counts.into_counts();
+        let mut counts = counts(build, context)?;
         let least = least_count(build.len() as usize);
         let is_frequent = |count: &&u32| **count as usize >= least;
         let count = counts[..universe].iter().rev().take_while(is_frequent).count();
@@ -102,27 +95,48 @@ impl Columns {
         let mut this = Self { first: first as u32, count, lines, starts: counts, sets: vec![] };
         let places = reservation.new_empty();
         places.try_grow((first + 1) * size_of::<u32>())?;
-        this.fill(build, cancel)?;
+        this.fill(build, context)?;
         Ok(this)
     }
 
     /// Lists the sets of rare tokens.
-    fn fill(&mut self, build: &SetCollection, cancel: &CancelFlag) -> Result<()> {
+    fn fill(&mut self, build: &SetCollection, context: PrepareContext<'_>) -> Result<()> {
+        let PrepareContext { threads, cancel, .. } = context;
         let Self { first, starts, sets, .. } = self;
-        sets.resize(starts[*first as usize] as usize, 0);
-        let mut places = starts.clone();
-        for set in 0..build.len() {
-            cancel.check_at(set as usize)?;
-            for &token in build.tokens(set).iter().take_while(|&&token| token < *first) {
-                let place = &mut places[token as usize];
-                // Tokens of one set may have no list.
-                if *place < starts[token as usize + 1] {
-                    sets[*place as usize] = set;
-                    *place += 1;
+        *sets = filled(threads, starts[*first as usize] as usize, 0);
+        // Each task goes through all sets.
+        let tasks = threads.min(sets.len() / (build.len() as usize).max(1)).max(1);
+        let (mut parts, mut rest, mut from) = (vec![], &mut sets[..], 0);
+        for task in 1..=tasks {
+            let end = rest.len() / (tasks + 1 - task) + starts[from] as usize;
+            let to = match task == tasks {
+                true => *first as usize,
+                false => starts[..*first as usize].partition_point(|start| (*start as usize) < end),
+            };
+            let to = to.max(from);
+            let (own, others) = rest.split_at_mut((starts[to] - starts[from]) as usize);
+            parts.push((from as u32..to as u32, own));
+            (rest, from) = (others, to);
+        }
+        for_each(threads, parts, |(tokens, lists)| {
+            let own = &starts[tokens.start as usize..=tokens.end as usize];
+            let mut places: Vec<u32> = own.iter().map(|start| start - own[0]).collect();
+            for set in 0..build.len() {
+                cancel.check_at(set as usize)?;
+                let of_set = build.tokens(set);
+                let of_set = &of_set[of_set.partition_point(|&token| token < tokens.start)..];
+                for &token in of_set.iter().take_while(|&&token| token < tokens.end) {
+                    let token = (token - tokens.start) as usize;
+                    let place = &mut places[token];
+                    // Tokens of one set may have no list.
+                    if *place < own[token + 1] - own[0] {
+                        lists[*place as usize] = set;
+                        *place += 1;
+                    }
                 }
             }
-        }
-        Ok(())
+            Ok(())
+        })
     }
 
     /// The first token that has a column.
@@ -159,21 +173,37 @@ impl Columns {
     }
 }
 
-/// Calls `work` with ranges of all sets, on all threads.
-fn for_each_share(
-    build: &SetCollection,
-    context: PrepareContext<'_>,
-    work: impl Fn(Range<SetId>) + Sync,
-) -> Result<()> {
+/// By token, the number of its sets.
+fn counts(build: &SetCollection, context: PrepareContext<'_>) -> Result<Vec<u32>> {
+    /// The most frequent tokens, which each task counts by itself: threads would wait for each other at
+    /// few counters.
+    const OWN: usize = if cfg!(test) { 4 } else { 1 << 12 };
     /// Sets of a task.
-    const SHARE: u32 = if cfg!(test) { 16 } else { 1 << 13 };
-    let starts = (0..build.len()).step_by(SHARE as usize);
-    let shares = starts.map(|start| start..build.len().min(start.saturating_add(SHARE))).collect();
-    for_each(context.threads, shares, |sets| {
-        context.cancel.check()?;
-        work(sets);
+    const SHARE: Range<usize> = if cfg!(test) { 16..17 } else { 1 << 9..1 << 13 };
+    let PrepareContext { threads, cancel, .. } = context;
+    let (universe, len) = (build.universe() as usize, build.len() as usize);
+    let counts = Counters::new(universe + 1, threads);
+    let first = universe.saturating_sub(OWN);
+    let share = (len / (4 * threads.max(1))).clamp(SHARE.start, SHARE.end) as u32;
+    let starts = (0..build.len()).step_by(share as usize);
+    let tasks = starts.map(|start| start..build.len().min(start.saturating_add(share)));
+    for_each(threads, tasks.collect(), |sets| {
+        cancel.check()?;
+        let mut own = vec![0_u32; universe - first];
+        for set in sets {
+            for &token in build.tokens(set) {
+                match own.get_mut((token as usize).wrapping_sub(first)) {
+                    Some(count) => *count += 1,
+                    None => counts.raise(token as usize),
+                }
+            }
+        }
+        for (place, count) in (first..).zip(own).filter(|(_, count)| *count > 0) {
+            counts.add(place, count);
+        }
         Ok(())
-    })
+    })?;
+    Ok(counts.into_counts())
 }
 
 /// The columns of the tokens from rank `first` on, block by block.
@@ -183,17 +213,27 @@ fn columns(
     count: usize,
     context: PrepareContext<'_>,
 ) -> Result<Vec<Line>> {
+    /// Tasks for each thread, and tokens of a task, at least.
+    const TASKS: usize = 4;
+    const LEAST: usize = if cfg!(test) { 1 } else { 16 };
+    let PrepareContext { threads, cancel, .. } = context;
     let blocks = block_count(build.len());
-    let mut lines = filled(context.threads, blocks * count * STRIPS, Line::EMPTY);
-    let tasks = lines.chunks_mut((count * STRIPS).max(1)).zip(0_u32..).collect();
-    for_each(context.threads, tasks, |(lines, block): (&mut [Line], u32)| {
-        context.cancel.check()?;
-        let start = block * BLOCK;
+    let mut lines = filled(threads, blocks * count * STRIPS, Line::EMPTY);
+    let of_block = if threads > 1 { (TASKS * threads).div_ceil(blocks.max(1)) } else { 1 };
+    let share = count.div_ceil(of_block).max(LEAST);
+    let of_blocks = lines.chunks_mut((count * STRIPS).max(1)).zip(0_u32..);
+    let tasks = of_blocks.flat_map(|(lines, block)| {
+        let parts = lines.chunks_mut(share * STRIPS).zip((first..).step_by(share));
+        parts.map(move |(lines, token)| (lines, block, token))
+    });
+    for_each(threads, tasks.collect(), |(lines, block, first): (&mut [Line], u32, u32)| {
+        cancel.check()?;
+        let (start, end) = (block * BLOCK, first + (lines.len() / STRIPS) as u32);
         for set in start..build.len().min(start.saturating_add(BLOCK)) {
             let tokens = build.tokens(set);
             let from = tokens.partition_point(|&token| token < first);
             let (strip, bit) = ((set - start) as usize / BITS, (set - start) as usize % BITS);
-            for &token in &tokens[from..] {
+            for &token in tokens[from..].iter().take_while(|&&token| token < end) {
                 lines[(token - first) as usize * STRIPS + strip].set(bit);
             }
         }
