@@ -12,9 +12,11 @@ use super::boxes::{Codes, Elements, order};
 use super::collection::{ReadRow, ReadRows, Run, Strings, hash_of};
 use super::page::Page;
 use super::rules::Cancelled;
-use crate::engine::{Distinct, ItemId, ItemRows, Place, RowGroups, places_by_row};
-use crate::util::cancel::{CancelFlag, sort_unstable_by_key};
-use crate::util::parallel::{for_each, map, steps_per_task, threads_for};
+use crate::engine::{Distinct, ItemId, ItemRows, KeyId, Place, RowGroups, places_by_row};
+use crate::util::cancel::CancelFlag;
+use crate::util::parallel::{
+    collect, filled, for_each, map, ranges, sort_unstable_by, steps_per_task, threads_for,
+};
 
 /// Items that a task takes on, at least. Tests want many tasks.
 const LEAST_ITEMS: usize = if cfg!(test) { 1 << 4 } else { 1 << 10 };
@@ -94,13 +96,14 @@ impl Strings {
     /// When the work is cancelled.
     pub(super) fn gather(parts: &[ReadRows], how: Gathering<'_>) -> Result<Self> {
         let Gathering { alphabet, by_prefix, threads, cancel } = how;
-        let rows = parts.iter().map(|part| part.rows.iter().map(|row| row.row));
-        let input = Input { parts, places: places_by_row(rows, cancel)? };
+        let rows: Vec<&[ReadRow]> = parts.iter().map(|part| part.rows.as_slice()).collect();
+        let count: usize = rows.iter().map(|rows| rows.len()).sum();
         let bytes: usize = parts.iter().map(|part| part.text.len()).sum();
-        let threads = threads_for(threads, 8 * input.places.len() + bytes);
+        let threads = threads_for(threads, 8 * count + bytes);
+        let input = Input { parts, places: places_by_row(&rows, |row| row.row, threads, cancel)? };
         let mut distinct = Distinct::of(&input, threads, cancel)?;
         let mut items = take(&mut distinct.items);
-        sort_by_len(&input, &mut items, cancel)?;
+        let runs = sort_by_len(&input, &mut items, threads, cancel)?;
         let share = steps_per_task(threads, items.len(), LEAST_ITEMS);
         let (alphabet, is_build) = match alphabet {
             Some(alphabet) => (alphabet, false),
@@ -111,7 +114,6 @@ impl Strings {
                 (Arc::new(Alphabet::of(tasks, threads, cancel)?), true)
             }
         };
-        let runs = runs(&input, &items, cancel)?;
         let mut strings = Self::empty(runs, alphabet, RowGroups::default());
         strings.encode(&input, &items, threads, cancel)?;
         if is_build {
@@ -132,7 +134,8 @@ impl Strings {
         cancel: &CancelFlag,
     ) -> Result<()> {
         let Self { codes, code_starts, pages, alphabet, .. } = self;
-        *code_starts = starts(items, |place| input.len(place) as usize);
+        let len = |place| input.len(place) as usize;
+        *code_starts = starts(items, len, threads, cancel)?;
         codes.resize(code_starts[items.len()], 0);
         pages.resize(items.len(), Page::ANY);
         let share = steps_per_task(threads, items.len(), LEAST_ITEMS);
@@ -156,7 +159,8 @@ impl Strings {
         cancel: &CancelFlag,
     ) -> Result<()> {
         let Self { text, text_starts, scalar_bits, alphabet, .. } = self;
-        *text_starts = starts(items, |place| input.read(place).bytes as usize);
+        let bytes = |place| input.read(place).bytes as usize;
+        *text_starts = starts(items, bytes, threads, cancel)?;
         let mut bytes = vec![0; text_starts[items.len()]];
         let share = steps_per_task(threads, items.len(), LEAST_ITEMS);
         scalar_bits.resize(if alphabet.is_small() { 0 } else { items.len() }, 0);
@@ -182,13 +186,40 @@ impl Strings {
 }
 
 /// Where items of some lengths begin that lie one behind the other, and where the last one ends.
-fn starts(items: &[u32], len: impl Fn(u32) -> usize) -> Vec<usize> {
-    let mut end = 0;
-    let ends = items.iter().map(|&place| {
-        end += len(place);
-        end
+fn starts(
+    items: &[u32],
+    len: impl Fn(u32) -> usize + Sync,
+    threads: usize,
+    cancel: &CancelFlag,
+) -> Result<Vec<usize>> {
+    let ends = map(threads, ranges(threads, items.len(), LEAST_ITEMS), |range| {
+        let mut end = 0;
+        let ends = items[range].iter().enumerate().map(|(step, &place)| {
+            cancel.check_at(step)?;
+            end += len(place);
+            Ok(end)
+        });
+        ends.collect::<Result<Vec<usize>>>()
+    })?;
+    let mut start = 0;
+    let mut tasks = vec![];
+    for ends in &ends {
+        tasks.push((start, ends.as_slice()));
+        start += ends.last().copied().unwrap_or(0);
+    }
+    let mut starts = filled(threads, items.len() + 1, 0);
+    let mut rest = &mut starts[1..];
+    let tasks = tasks.into_iter().map(|(start, ends)| {
+        let (own, others) = take(&mut rest).split_at_mut(ends.len());
+        rest = others;
+        (start, ends, own)
     });
-    std::iter::once(0).chain(ends).collect()
+    for_each(threads, tasks.collect(), |(start, ends, own)| {
+        cancel.check()?;
+        own.iter_mut().zip(ends).for_each(|(place, end)| *place = start + end);
+        Ok(())
+    })?;
+    Ok(starts)
 }
 
 /// The values of `share` items after the other, whose values begin at `starts`.
@@ -206,21 +237,30 @@ fn split<'a>(
     })
 }
 
-/// Sorts items by key and length, equal ones in the order of the input.
-fn sort_by_len(input: &Input<'_>, items: &mut [u32], cancel: &CancelFlag) -> Result<()> {
+/// Sorts items by key and length, equal ones in the order of the input, and gives their runs.
+fn sort_by_len(
+    input: &Input<'_>,
+    items: &mut [u32],
+    threads: usize,
+    cancel: &CancelFlag,
+) -> Result<Vec<Run>> {
     // Keys beside the places, for rows are read at random.
-    let mut keyed = Vec::with_capacity(items.len());
-    for (step, &place) in items.iter().enumerate() {
-        cancel.check_at(step)?;
-        let key = u64::from(input.read(place).key) << 32 | u64::from(input.len(place));
-        keyed.push((key, place));
+    let keyed = |&place: &u32| {
+        (u64::from(input.read(place).key) << 32 | u64::from(input.len(place)), place)
+    };
+    let of = |range: Range<usize>| items[range].iter().map(keyed);
+    let mut sorted = collect(threads, items.len(), LEAST_ITEMS, cancel, of)?;
+    if !sorted.is_sorted() {
+        sort_unstable_by(threads, &mut sorted, cancel, Ord::cmp)?;
+        let share = steps_per_task(threads, items.len(), LEAST_ITEMS);
+        let tasks = items.chunks_mut(share).zip(sorted.chunks(share)).collect();
+        for_each(threads, tasks, |(items, sorted): (&mut [u32], &[(u64, u32)])| {
+            cancel.check()?;
+            items.iter_mut().zip(sorted).for_each(|(item, (_, place))| *item = *place);
+            Ok(())
+        })?;
     }
-    if keyed.is_sorted() {
-        return Ok(());
-    }
-    sort_unstable_by_key(&mut keyed, cancel, |&keyed| keyed)?;
-    items.iter_mut().zip(keyed).for_each(|(item, (_, place))| *item = place);
-    Ok(())
+    runs(&sorted, threads, cancel)
 }
 
 /// Calls `work` with the text of every item, and looks at the flag in between.
@@ -245,15 +285,24 @@ fn for_each_text(
     Ok(())
 }
 
-/// The runs of items that are sorted by key and length.
-fn runs(input: &Input<'_>, items: &[u32], cancel: &CancelFlag) -> Result<Vec<Run>> {
+/// The runs of items, which come with their keys and lengths and are sorted by them.
+fn runs(sorted: &[(u64, u32)], threads: usize, cancel: &CancelFlag) -> Result<Vec<Run>> {
+    let parts = map(threads, ranges(threads, sorted.len(), LEAST_ITEMS), |range| {
+        cancel.check()?;
+        let mut first = range.start as ItemId;
+        let runs = sorted[range].chunk_by(|a, b| a.0 == b.0).map(|run| {
+            let items = first..first + run.len() as ItemId;
+            first = items.end;
+            Run { key: (run[0].0 >> 32) as KeyId, len: run[0].0 as u32, items }
+        });
+        Ok(runs.collect::<Vec<_>>())
+    })?;
     let mut runs: Vec<Run> = vec![];
-    for (item, &place) in (0..).zip(items) {
-        cancel.check_at(item as usize)?;
-        let (key, len) = (input.read(place).key, input.len(place));
-        match runs.last_mut().filter(|run| (run.key, run.len) == (key, len)) {
-            Some(run) => run.items.end = item + 1,
-            None => runs.push(Run { key, len, items: item..item + 1 }),
+    for (step, run) in parts.into_iter().flatten().enumerate() {
+        cancel.check_at(step)?;
+        match runs.last_mut().filter(|last| (last.key, last.len) == (run.key, run.len)) {
+            Some(last) => last.items.end = run.items.end,
+            None => runs.push(run),
         }
     }
     runs.shrink_to_fit();

@@ -1,11 +1,12 @@
 //! Helpers that know nothing of joins: cancellation, kinds of errors, threads and the
-//! numbers that they share, samples, shared futures, disjoint sets, checksums, the bytes of rows, times of short
+//! numbers that they share and sort, samples, shared futures, disjoint sets, checksums, the bytes of rows, times of short
 //! runs.
 
 pub(crate) mod buffers;
 pub(crate) mod cancel;
 pub(crate) mod checksum;
 pub(crate) mod counters;
+pub(crate) mod counting_sort;
 pub(crate) mod errors;
 pub(crate) mod evenly;
 pub(crate) mod fastest;

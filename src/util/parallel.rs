@@ -1,12 +1,15 @@
 //! Work on several threads inside one blocking task.
 
+use std::cmp::Ordering;
 use std::convert::Infallible;
 use std::mem::MaybeUninit;
+use std::ops::Range;
 
-use datafusion::common::Result;
+use datafusion::common::{Result, internal_err};
 use parking_lot::Mutex;
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
+use super::cancel::{self, CancelFlag, partition};
 use super::per_process::PerProcess;
 
 /// Steps (tokens, sets) for which another thread is worth waking. Tests want many.
@@ -95,6 +98,106 @@ pub(crate) fn filled<T: Copy + Send + Sync>(threads: usize, len: usize, value: T
     items
 }
 
+/// Numbers written between two looks at the flag.
+const CHECK_EVERY: usize = 1 << 16;
+
+/// The places of `len` values that tasks of at least `least` places make.
+pub(crate) fn ranges(threads: usize, len: usize, least: usize) -> Vec<Range<usize>> {
+    let share = steps_per_task(threads, len, least);
+    (0..len).step_by(share).map(|start| start..len.min(start + share)).collect()
+}
+
+/// The values of the places `0..len`, of which each task writes at least `least`. `values` gives those of a
+/// range of places, in their order.
+///
+/// # Errors
+///
+/// When the work is cancelled, and where a range has fewer values than places.
+pub(crate) fn collect<T: Copy + Send, I: Iterator<Item = T>>(
+    threads: usize,
+    len: usize,
+    least: usize,
+    cancel: &CancelFlag,
+    values: impl Fn(Range<usize>) -> I + Sync,
+) -> Result<Vec<T>> {
+    let mut items = Vec::with_capacity(len);
+    let places = items.spare_capacity_mut()[..len].chunks_mut(steps_per_task(threads, len, least));
+    let tasks = ranges(threads, len, least).into_iter().zip(places).collect();
+    for_each(threads, tasks, |(range, places): (_, &mut [MaybeUninit<T>])| {
+        let mut values = values(range);
+        for places in places.chunks_mut(CHECK_EVERY) {
+            cancel.check()?;
+            for place in places {
+                let Some(value) = values.next() else {
+                    return internal_err!("a place of a parallel loop has no value");
+                };
+                place.write(value);
+            }
+        }
+        Ok(())
+    })?;
+    // SAFETY: the capacity is `len` at least, and the tasks wrote all of these items.
+    unsafe { items.set_len(len) };
+    Ok(items)
+}
+
+/// The values of all parts, one part behind the other, copied by as many of `threads` threads as pay.
+///
+/// # Errors
+///
+/// When the work is cancelled.
+pub(crate) fn concat<T: Copy + Send + Sync>(
+    threads: usize,
+    parts: &[impl AsRef<[T]>],
+    cancel: &CancelFlag,
+) -> Result<Vec<T>> {
+    let len = parts.iter().map(|part| part.as_ref().len()).sum();
+    let mut items = Vec::with_capacity(len);
+    let mut rest = &mut items.spare_capacity_mut()[..len];
+    let mut tasks = vec![];
+    for part in parts.iter().flat_map(|part| part.as_ref().chunks(CHECK_EVERY)) {
+        let (own, others) = rest.split_at_mut(part.len());
+        tasks.push((part, own));
+        rest = others;
+    }
+    for_each(threads_for(threads, len), tasks, |(part, own)| {
+        cancel.check()?;
+        own.write_copy_of_slice(part);
+        Ok(())
+    })?;
+    // SAFETY: the capacity is `len` at least, and the tasks wrote all of these items.
+    unsafe { items.set_len(len) };
+    Ok(items)
+}
+
+/// Sorts `items`, equal ones in any order: threads partition them in two, then the parts.
+///
+/// # Errors
+///
+/// When the work is cancelled: then `items` are in any order.
+pub(crate) fn sort_unstable_by<T: Copy + Send>(
+    threads: usize,
+    items: &mut [T],
+    cancel: &CancelFlag,
+    compare: impl Fn(&T, &T) -> Ordering + Copy + Sync,
+) -> Result<()> {
+    /// The steps of sorting an item.
+    const STEPS: usize = 1 << 4;
+    let threads = threads_for(threads, STEPS * items.len());
+    let most = if threads > 1 { steps_per_task(threads, items.len(), 1) } else { items.len() };
+    let (mut large, mut ready) = (vec![items], vec![]);
+    while !large.is_empty() {
+        ready.extend(large.extract_if(.., |part| part.len() <= most));
+        let parts = map(threads, std::mem::take(&mut large), |part| {
+            let (less, equal) = partition(part, cancel, compare)?;
+            let (low, rest) = part.split_at_mut(less);
+            Ok([low, &mut rest[equal..]])
+        })?;
+        large.extend(parts.into_iter().flatten());
+    }
+    for_each(threads, ready, |part| cancel::sort_unstable_by(part, cancel, compare))
+}
+
 /// How many of `steps` steps a thread takes on at a time, so that the threads end together: at
 /// least `least`.
 pub(crate) fn steps_per_task(threads: usize, steps: usize, least: usize) -> usize {
@@ -105,7 +208,8 @@ pub(crate) fn steps_per_task(threads: usize, steps: usize, least: usize) -> usiz
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::atomic::AtomicUsize;
+    use std::sync::atomic::Ordering::Relaxed;
 
     use datafusion::common::exec_err;
 
@@ -121,6 +225,41 @@ mod tests {
     }
 
     #[test]
+    fn threads_collect_the_values_of_all_places() {
+        let cancel = CancelFlag::default();
+        for threads in [1, 2, 7] {
+            for len in [0, 1, 63, 1000] {
+                let squares = |range: Range<usize>| range.map(|i| i * i);
+                let expected: Vec<usize> = squares(0..len).collect();
+                assert_eq!(collect(threads, len, 10, &cancel, squares).unwrap(), expected);
+                let parts = [0, len / 3, len / 3, len / 2, len].map(|end| expected[..end].to_vec());
+                assert_eq!(concat(threads, &parts, &cancel).unwrap(), parts.concat());
+            }
+            let few = |range: Range<usize>| range.skip(1);
+            assert!(collect(threads, 100, 10, &cancel, few).is_err());
+        }
+        drop(cancel.on_drop());
+        assert!(collect(1, 1, 1, &cancel, |range| range).is_err());
+    }
+
+    #[test]
+    fn threads_sort_like_one() {
+        let cancel = CancelFlag::default();
+        for (len, of) in [(0, 1), (1, 1), (500, 7), (3000, 2), (3000, 10_000)] {
+            let items: Vec<usize> = (0..len).map(|i| i * 7919 % 10_007 % of).collect();
+            let mut expected = items.clone();
+            expected.sort_unstable();
+            for threads in [1, 2, 7] {
+                let mut sorted = items.clone();
+                sort_unstable_by(threads, &mut sorted, &cancel, usize::cmp).unwrap();
+                assert_eq!(sorted, expected);
+            }
+        }
+        drop(cancel.on_drop());
+        assert!(sort_unstable_by(2, &mut [3, 1, 2], &cancel, i32::cmp).is_err());
+    }
+
+    #[test]
     fn every_task_is_done_once_and_errors_come_back() {
         for threads in [1, 2, 7] {
             let mut done = vec![0; 100];
@@ -128,7 +267,7 @@ mod tests {
             let tasks: Vec<(usize, &mut usize)> = done.iter_mut().enumerate().collect();
             for_each(threads, tasks, |(i, place)| {
                 *place = i;
-                sum.fetch_add(i, Ordering::Relaxed);
+                sum.fetch_add(i, Relaxed);
                 Ok(())
             })
             .unwrap();

@@ -17,9 +17,18 @@ pub(crate) struct Scatter(Vec<Vec<AtomicU32>>);
 impl Scatter {
     /// `len` zeros.
     pub(crate) fn new(len: usize, threads: usize) -> Result<Self> {
+        Self::of(len, threads, |_| 0)
+    }
+
+    /// `value` of each of `len` places.
+    pub(crate) fn of(
+        len: usize,
+        threads: usize,
+        value: impl Fn(usize) -> u32 + Sync,
+    ) -> Result<Self> {
         let starts = (0..len).step_by(PIECE).collect();
-        let piece =
-            |start| Ok((start..len.min(start + PIECE)).map(|_| AtomicU32::new(0)).collect());
+        let number = |place| AtomicU32::new(value(place));
+        let piece = |start| Ok((start..len.min(start + PIECE)).map(number).collect());
         Ok(Self(map(threads, starts, piece)?))
     }
 
@@ -32,6 +41,15 @@ impl Scatter {
     pub(crate) fn set(&self, place: usize, value: u32) {
         self.0[place / PIECE][place % PIECE].store(value, Ordering::Relaxed);
     }
+}
+
+/// Numbers that several threads write in turn, each at places of its own.
+pub(crate) fn shared(numbers: &mut [u32]) -> &[AtomicU32] {
+    let len = numbers.len();
+    let first = numbers.as_mut_ptr().cast::<AtomicU32>();
+    // SAFETY: an `AtomicU32` has the size and the bits of a `u32`, whose alignment is no less here; the
+    // numbers are borrowed for as long as the result is, and nothing else reaches them.
+    unsafe { std::slice::from_raw_parts(first, len) }
 }
 
 #[cfg(test)]

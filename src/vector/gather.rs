@@ -1,6 +1,7 @@
 //! The distinct vectors among the rows of several parts, by several threads.
 
 use std::mem::{MaybeUninit, size_of, take};
+use std::ops::Range;
 
 use datafusion::common::Result;
 
@@ -9,12 +10,23 @@ use super::collection::{
 };
 use super::metric::Metric;
 use super::order::{OrderRequest, Resources, arrange, by_magnitude};
-use crate::engine::{Distinct, ItemId, ItemRows, KeyId, Place, places_by_row};
+use crate::engine::{Distinct, ItemId, ItemRows, Place, places_by_row};
+use crate::simd::prefetch;
 use crate::util::cancel::{CancelFlag, sort_unstable_by_key};
-use crate::util::parallel::{for_each, steps_per_task, threads_for};
+use crate::util::counting_sort;
+use crate::util::parallel::{collect, filled, for_each, map, ranges, steps_per_task, threads_for};
 
 /// Rows that a task takes on, at least. Tests want many tasks.
 const LEAST_ROWS: usize = if cfg!(test) { 1 << 4 } else { 1 << 10 };
+
+/// Numbers of a vector in its sketch.
+const SKETCH: usize = 32;
+
+/// Numbers of a vector, on the average, from which on sketches take less time than hashes. Tests want both.
+const LEAST_SKETCHED: usize = if cfg!(test) { SKETCH + 1 } else { 8 * SKETCH };
+
+/// Numbers of a line of the cache.
+const CACHE_LINE: usize = 8;
 
 /// Numbers handled between two looks at the flag.
 const CHECK_EVERY: usize = 1 << 16;
@@ -34,6 +46,8 @@ pub(super) struct Gathering<'a> {
 struct Input<'a> {
     parts: &'a [ReadRows],
     places: Vec<Place>,
+    /// Whether rows are told apart by parts of their vectors first.
+    sketches: bool,
     threads: usize,
     cancel: &'a CancelFlag,
 }
@@ -64,11 +78,13 @@ impl Vectors {
         let input = Input::of(&parts, how)?;
         let mut distinct = Distinct::of(&input, input.threads, how.cancel)?;
         let mut items = take(&mut distinct.items);
-        let key = |place: u32| input.row(place).key;
-        if !items.is_sorted_by_key(|&place| key(place)) {
-            sort_by_key(&mut items, key, how.cancel)?;
-        }
-        let runs = input.runs(&items)?;
+        let runs = match input.runs(&items)? {
+            Some(runs) => runs,
+            None => {
+                items = input.sorted_by_key(items)?;
+                input.runs(&items)?.unwrap_or_default()
+            }
+        };
         let (mut order, mut boxes) = (None, None);
         if let Some(request) = how.order {
             let vector = |item: ItemId| {
@@ -85,7 +101,8 @@ impl Vectors {
             }
         }
         if let Some(order) = order {
-            items = order.iter().map(|&item| items[item as usize]).collect();
+            let of = |range: Range<usize>| order[range].iter().map(|&item| items[item as usize]);
+            items = collect(input.threads, order.len(), LEAST_ROWS, how.cancel, of)?;
         }
         let groups = distinct.groups(&input, &items, how.cancel)?;
         drop(distinct);
@@ -105,31 +122,23 @@ impl Vectors {
     }
 }
 
-/// Sorts places by key, those of one key ascending, as they were before.
-fn sort_by_key(
-    items: &mut Vec<u32>,
-    key: impl Fn(u32) -> KeyId + Copy,
-    cancel: &CancelFlag,
-) -> Result<()> {
-    let keys = items.iter().map(|&place| key(place) as usize + 1).max().unwrap_or(0);
-    // Few of many keys.
-    if keys > 4 * items.len() + 64 {
-        return sort_unstable_by_key(items, cancel, |&place| (key(place), place));
+/// Adds the run of the items behind those of `runs`; whether its key is no less than theirs.
+fn add_to_runs(runs: &mut Vec<Run>, run: Run) -> bool {
+    match runs.last_mut() {
+        Some(last) if last.key == run.key => {
+            last.items.end = run.items.end;
+            last.lens = [last.lens[0].min(run.lens[0]), last.lens[1].max(run.lens[1])];
+        }
+        Some(last) if last.key > run.key => return false,
+        _ => runs.push(run),
     }
-    let mut next = vec![0_u32; keys + 1];
-    items.iter().for_each(|&place| next[key(place) as usize + 1] += 1);
-    for i in 1..next.len() {
-        next[i] += next[i - 1];
-    }
-    let mut sorted = vec![0; items.len()];
-    for (step, &place) in items.iter().enumerate() {
-        cancel.check_at(step)?;
-        let slot = &mut next[key(place) as usize];
-        sorted[*slot as usize] = place;
-        *slot += 1;
-    }
-    *items = sorted;
-    Ok(())
+    true
+}
+
+/// The numbers of a vector's sketch: vectors of images or of counts begin and end alike.
+fn middle_of(vector: &[f64]) -> &[f64] {
+    let start = vector.len().saturating_sub(SKETCH) / 2;
+    &vector[start..vector.len().min(start + SKETCH)]
 }
 
 impl ItemRows for Input<'_> {
@@ -146,6 +155,27 @@ impl ItemRows for Input<'_> {
         (row.content != Content::None).then(|| hash_of(row.key, row.content, self.vector(place)))
     }
 
+    fn sketch(&self, place: u32) -> Option<u64> {
+        /// Rows behind one that is read.
+        const AHEAD: usize = 8;
+        if !self.has_sketches() {
+            return self.hash(place);
+        }
+        if place as usize + AHEAD < self.places.len() {
+            let vector = self.vector(place + AHEAD as u32);
+            for line in middle_of(vector).chunks(CACHE_LINE) {
+                prefetch(&line[0]);
+            }
+        }
+        let row = self.row(place);
+        (row.content != Content::None)
+            .then(|| hash_of(row.key, row.content, middle_of(self.vector(place))))
+    }
+
+    fn has_sketches(&self) -> bool {
+        self.sketches
+    }
+
     fn is_same(&self, a: u32, b: u32) -> bool {
         let (of_a, of_b) = (self.row(a), self.row(b));
         (of_a.key, of_a.content, of_a.len) == (of_b.key, of_b.content, of_b.len)
@@ -156,11 +186,13 @@ impl ItemRows for Input<'_> {
 impl<'a> Input<'a> {
     fn of(parts: &'a [ReadRows], how: Gathering<'a>) -> Result<Self> {
         let Gathering { threads, cancel, .. } = how;
-        let rows = parts.iter().map(|part| part.rows.iter().map(|row| row.row));
-        let places = places_by_row(rows, cancel)?;
+        let rows: Vec<&[ReadRow]> = parts.iter().map(|part| part.rows.as_slice()).collect();
+        let count: usize = rows.iter().map(|rows| rows.len()).sum();
         let numbers: usize = parts.iter().map(|part| part.numbers.len()).sum();
-        let threads = threads_for(threads, 8 * places.len() + numbers);
-        Ok(Self { parts, places, threads, cancel })
+        let threads = threads_for(threads, 8 * count + numbers);
+        let places = places_by_row(&rows, |row| row.row, threads, cancel)?;
+        let sketches = numbers > LEAST_SKETCHED * count;
+        Ok(Self { parts, places, sketches, threads, cancel })
     }
 
     #[inline]
@@ -174,53 +206,97 @@ impl<'a> Input<'a> {
         self.parts[self.places[place as usize].part as usize].vector(self.row(place))
     }
 
+    /// Has rows brought near that come some steps after an item: those of neighbours in an order lie anywhere.
+    #[inline]
+    fn prefetch(&self, items: &[u32], step: usize) {
+        const AHEAD: usize = 16;
+        if let Some(&place) = items.get(step + 2 * AHEAD) {
+            prefetch(&self.places[place as usize]);
+        }
+        if let Some(&place) = items.get(step + AHEAD) {
+            prefetch(self.row(place));
+        }
+    }
+
     /// How many rows a task takes on.
     fn share(&self, rows: usize) -> usize {
         steps_per_task(self.threads, rows, LEAST_ROWS)
     }
 
-    /// The runs of items of one key.
-    fn runs(&self, items: &[u32]) -> Result<Vec<Run>> {
-        let mut runs: Vec<Run> = vec![];
-        for (item, &place) in (0..).zip(items) {
-            self.cancel.check_at(item as usize)?;
-            let &ReadRow { key, len, .. } = self.row(place);
-            match runs.last_mut().filter(|run| run.key == key) {
-                Some(run) => {
-                    run.items.end = item + 1;
-                    run.lens = [run.lens[0].min(len), run.lens[1].max(len)];
+    /// The items by key, those of one key as they were: ascending.
+    fn sorted_by_key(&self, items: Vec<u32>) -> Result<Vec<u32>> {
+        let Self { threads, cancel, .. } = *self;
+        let key = |&place: &u32| self.row(place).key;
+        let of = |range: Range<usize>| items[range].iter().map(key);
+        let keys = collect(threads, items.len(), LEAST_ROWS, cancel, of)?;
+        let count = keys.iter().max().map_or(0, |&key| key as usize + 1);
+        // Few of many keys.
+        if count > 4 * items.len() + 64 {
+            drop(keys);
+            let mut items = items;
+            sort_unstable_by_key(&mut items, cancel, |place| (key(place), *place))?;
+            return Ok(items);
+        }
+        let order = counting_sort::sort(&keys, count, threads, cancel)?.numbers;
+        drop(keys);
+        let of = |range: Range<usize>| order[range].iter().map(|&item| items[item as usize]);
+        collect(threads, items.len(), LEAST_ROWS, cancel, of)
+    }
+
+    /// The runs of items of one key; `None` where the items do not ascend by key.
+    fn runs(&self, items: &[u32]) -> Result<Option<Vec<Run>>> {
+        let parts = map(self.threads, ranges(self.threads, items.len(), LEAST_ROWS), |range| {
+            let mut runs: Vec<Run> = vec![];
+            for (item, &place) in (range.start as u32..).zip(&items[range]) {
+                self.cancel.check_at(item as usize)?;
+                let &ReadRow { key, len, .. } = self.row(place);
+                if !add_to_runs(&mut runs, Run { key, items: item..item + 1, lens: [len; 2] }) {
+                    return Ok(None);
                 }
-                None => runs.push(Run { key, items: item..item + 1, lens: [len; 2] }),
+            }
+            Ok(Some(runs))
+        })?;
+        let mut runs = vec![];
+        for part in parts {
+            let Some(part) = part else { return Ok(None) };
+            for (step, run) in part.into_iter().enumerate() {
+                self.cancel.check_at(step)?;
+                if !add_to_runs(&mut runs, run) {
+                    return Ok(None);
+                }
             }
         }
-        Ok(runs)
+        Ok(Some(runs))
     }
 
     /// The collection of these items, whose numbers lie where they were read, without these, runs and
     /// groups.
     fn collect(&self, items: &[u32]) -> Result<Vectors> {
-        let count = items.len();
+        let (count, threads) = (items.len(), self.threads);
         let mut vectors = Vectors::default();
-        vectors.contents = vec![Content::None; count];
-        vectors.lens = vec![0; count];
-        vectors.places = vec![NumbersPlace::default(); count];
+        vectors.contents = filled(threads, count, Content::None);
+        vectors.lens = filled(threads, count, 0);
+        vectors.places = filled(threads, count, NumbersPlace::default());
         let share = self.share(count);
         let of_items = vectors.contents.chunks_mut(share).zip(vectors.lens.chunks_mut(share));
         let of_items = of_items.zip(vectors.places.chunks_mut(share));
         let tasks = items.chunks(share).zip(of_items).collect();
-        for_each(self.threads, tasks, |(items, ((contents, lens), places))| {
-            self.cancel.check()?;
+        let counts = map(threads, tasks, |(items, ((contents, lens), places))| {
+            let mut count = 0;
             let of_items = contents.iter_mut().zip(lens).zip(places);
-            for (&place, ((content, len), at)) in items.iter().zip(of_items) {
+            for (step, (&place, ((content, len), at))) in items.iter().zip(of_items).enumerate() {
+                self.cancel.check_at(step)?;
+                self.prefetch(items, step);
                 let &ReadRow { content: of_row, len: dimensions, start, .. } = self.row(place);
                 (*content, *len) = (of_row, dimensions);
                 let numbers = if of_row == Content::Vector { dimensions } else { 0 };
                 let part = self.places[place as usize].part;
                 *at = NumbersPlace { part, len: numbers, start };
+                count += numbers as usize;
             }
-            Ok(())
+            Ok(count)
         })?;
-        vectors.number_count = vectors.places.iter().map(|place| place.len as usize).sum();
+        vectors.number_count = counts.iter().sum();
         Ok(vectors)
     }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use datafusion::common::{Result, exec_err};
+pub(super) use sort::partition;
 pub(crate) use sort::{select_nth_unstable_by, sort_unstable_by, sort_unstable_by_key};
 
 /// Steps between two looks at the flag, in loops that do little in each: a fraction of a

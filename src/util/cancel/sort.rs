@@ -79,7 +79,7 @@ pub(crate) fn select_nth_unstable_by<T: Copy>(
 
 /// Orders `items` into those less than one of them, those equal to it, and the others: gives the
 /// numbers of the first and of the second, which is at least one.
-fn partition<T: Copy>(
+pub(in crate::util) fn partition<T: Copy>(
     items: &mut [T],
     cancel: &CancelFlag,
     compare: impl Fn(&T, &T) -> Ordering + Copy,
