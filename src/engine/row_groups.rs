@@ -146,6 +146,9 @@ impl RowGroups {
         const LEAST_ITEMS: usize = if cfg!(test) { 1 << 4 } else { 1 << 12 };
         /// The steps of reading a row's key.
         const STEPS_PER_ROW: usize = 1 << 2;
+        if self.has_no_repeats() {
+            return Ok(());
+        }
         let items = self.offsets.len().saturating_sub(1);
         let threads = threads_for(threads, STEPS_PER_ROW * self.rows.len());
         let share = steps_per_task(threads, items, LEAST_ITEMS);

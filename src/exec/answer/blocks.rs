@@ -464,7 +464,7 @@ mod tests {
                 let column: ArrayRef = Arc::new(column.collect::<Int64Array>());
                 let cancel = CancelFlag::default();
                 let groups = sets.groups_mut();
-                ranks = Some(Ranks::of_rows(0, &column, groups, false, 2, &cancel).unwrap());
+                ranks = Some(Ranks::of_rows(0, &column, &[], groups, false, 2, &cancel).unwrap());
             }
             let mut matches = vec![];
             for probe in 0..sets.len() {

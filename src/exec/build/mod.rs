@@ -256,9 +256,10 @@ impl BuildPlan {
         let beside = if self.layout.self_join { 0 } else { starts };
         let ranked = reservation.try_grow(bytes + beside).and_then(|()| {
             reservation.shrink(beside);
-            let rows = column.into_rows(comparable, cancel)?;
+            let (rows, starts) = column.into_rows(comparable, self.threads, cancel)?;
             let column = order.columns[self.layout.build() as usize];
-            Ranks::of_rows(column, &rows, groups, others, self.threads, cancel).map(Some)
+            let threads = self.threads;
+            Ranks::of_rows(column, &rows, &starts, groups, others, threads, cancel).map(Some)
         });
         match ranked {
             Err(error) if !self.layout.self_join && is_out_of_memory(&error) => {

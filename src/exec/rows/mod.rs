@@ -5,6 +5,7 @@ pub(crate) mod arguments;
 pub(crate) mod feed;
 pub(crate) mod inputs;
 pub(crate) mod payload;
+mod ranked;
 pub(crate) mod ranks;
 pub(crate) mod segment;
 pub(crate) mod slices;

@@ -16,6 +16,7 @@ use datafusion::common::{Result, internal_err};
 use crate::engine::{Collection, RowGroups};
 use crate::util::buffers::SeenBuffers;
 use crate::util::cancel::CancelFlag;
+use crate::util::parallel;
 use crate::util::row_bytes::{range_bytes, widest_row};
 
 /// A column in one piece is at most this large, so that no 32-bit offset overflows.
@@ -351,7 +352,7 @@ impl PayloadBuilder {
             if column_bytes(&pieces) > MAX_PIECE_BYTES {
                 return Ok(Column::Pieces { pieces, starts: starts.clone() });
             }
-            let rows = one_piece(pieces, data_type, cancel)?;
+            let rows = one_piece(pieces, data_type, threads, cancel)?;
             cancel.check()?;
             Ok(match is_spread(rows.data_type()) {
                 true => Column::ByPlace(by_place(&rows, items.groups(), threads, cancel)?),
@@ -378,7 +379,8 @@ impl PayloadBuilder {
         self.pieces.iter().take(1).flatten().map(stored_bytes).sum()
     }
 
-    /// The first column by row, in one piece, each of its pieces as `form` makes it.
+    /// The first column by row, in one piece, each of its pieces as `form` makes it; and the first row of each
+    /// piece.
     ///
     /// # Errors
     ///
@@ -386,15 +388,16 @@ impl PayloadBuilder {
     pub(crate) fn into_rows(
         self,
         form: impl Fn(&ArrayRef) -> Result<ArrayRef>,
+        threads: usize,
         cancel: &CancelFlag,
-    ) -> Result<ArrayRef> {
+    ) -> Result<(ArrayRef, Vec<u32>)> {
         let Some((pieces, data_type)) = self.pieces.into_iter().next().zip(self.types.first())
         else {
             return internal_err!("a payload without columns has no first one");
         };
         let empty = form(&new_empty_array(data_type))?;
         let pieces = pieces.iter().map(form).collect::<Result<_>>()?;
-        one_piece(pieces, empty.data_type(), cancel)
+        Ok((one_piece(pieces, empty.data_type(), threads, cancel)?, self.starts))
     }
 }
 
@@ -402,12 +405,20 @@ impl PayloadBuilder {
 fn one_piece(
     mut pieces: Vec<ArrayRef>,
     data_type: &DataType,
+    threads: usize,
     cancel: &CancelFlag,
 ) -> Result<ArrayRef> {
     match pieces.as_slice() {
         [] => return Ok(new_empty_array(data_type)),
         [_] => return Ok(pieces.remove(0)),
         _ => {}
+    }
+    if data_type.is_primitive() && pieces.iter().all(|piece| piece.null_count() == 0) {
+        let first = pieces[0].as_ref();
+        return downcast_primitive_array!(
+            first => primitives_of(first, &pieces, threads, cancel),
+            other => internal_err!("a column of type {other} has no plain values")
+        );
     }
     if column_bytes(&pieces) <= UNCANCELLED_BYTES {
         let arrays: Vec<&dyn Array> = pieces.iter().map(|p| p.as_ref()).collect();
@@ -421,6 +432,23 @@ fn one_piece(
         whole.try_extend(piece, 0, data.len())?;
     }
     Ok(make_array(whole.freeze()))
+}
+
+/// The pieces of a column without NULLs, one of which is `first`, as one array.
+fn primitives_of<T: ArrowPrimitiveType>(
+    first: &PrimitiveArray<T>,
+    pieces: &[ArrayRef],
+    threads: usize,
+    cancel: &CancelFlag,
+) -> Result<ArrayRef> {
+    let values = |piece: &ArrayRef| match piece.as_primitive_opt::<T>() {
+        Some(piece) => Ok(piece.values().clone()),
+        None => internal_err!("a column of type {} has {} values", T::DATA_TYPE, piece.data_type()),
+    };
+    let values = pieces.iter().map(values).collect::<Result<Vec<_>>>()?;
+    let values = parallel::concat(threads, &values, cancel)?;
+    let array = PrimitiveArray::<T>::try_new(values.into(), None)?;
+    Ok(Arc::new(array.with_data_type(first.data_type().clone())))
 }
 
 fn column_bytes(pieces: &[ArrayRef]) -> usize {

@@ -5,8 +5,7 @@ use std::mem::size_of;
 use std::sync::Arc;
 
 use arrow::array::{
-    Array, ArrayRef, ArrowNativeTypeOp, ArrowPrimitiveType, AsArray, BinaryViewArray,
-    PrimitiveArray, UInt32Array,
+    Array, ArrayRef, ArrowNativeTypeOp, ArrowPrimitiveType, AsArray, PrimitiveArray, UInt32Array,
 };
 use arrow::compute::{cast, take};
 use arrow::datatypes::DataType;
@@ -17,7 +16,8 @@ use datafusion::common::{DataFusionError, Result, internal_datafusion_err, inter
 use crate::engine::RowGroups;
 use crate::exec::layout::ranked_type;
 use crate::exec::rows::payload::{Payload, PayloadBuilder, stored_bytes};
-use crate::util::cancel::{CancelFlag, sort_unstable_by};
+use crate::exec::rows::ranked::{Ranked, Text};
+use crate::util::cancel::CancelFlag;
 
 /// Ranks of a column of the build side: greater values have greater ranks, equal ones the same,
 /// NULL has rank 0.
@@ -36,8 +36,8 @@ pub(crate) struct Ranks {
 }
 
 impl Ranks {
-    /// Ranks the rows of `groups` by `values`, the [`comparable`] values of `column` by row, and orders
-    /// the rows of each item by rank. `others` says whether rows of other collections are ranked as well.
+    /// Ranks the rows of `groups` by `values`, the [`comparable`] values of `column` by row in pieces whose first
+    /// rows are `starts`, and orders the rows of each item by rank. `others` says whether rows of other collections are ranked as well.
     ///
     /// # Errors
     ///
@@ -46,19 +46,20 @@ impl Ranks {
     pub(crate) fn of_rows(
         column: usize,
         values: &ArrayRef,
+        starts: &[u32],
         groups: &mut RowGroups,
         others: bool,
         threads: usize,
         cancel: &CancelFlag,
     ) -> Result<Self> {
-        let Ranked { mut by_row, firsts } = Ranked::of(values.as_ref(), cancel)?;
-        let distinct = firsts.len() == by_row.len();
+        let Ranked { mut by_row, firsts, different } =
+            Ranked::of(values.as_ref(), starts, others, threads, cancel)?;
+        let distinct = different == by_row.len();
         let mut kept = None;
         if others {
-            if firsts.len() > (u32::MAX / 2) as usize - 2 {
+            if different > (u32::MAX / 2) as usize - 2 {
                 return Err(DataFusionError::ResourcesExhausted(format!(
-                    "a similarity join cannot rank {} values of a side at once",
-                    firsts.len()
+                    "a similarity join cannot rank {different} values of a side at once"
                 )));
             }
             by_row.iter_mut().for_each(|rank| *rank *= 2);
@@ -121,9 +122,9 @@ impl Ranks {
             (None, DataType::FixedSizeBinary(bytes)) => Text::BYTES + *bytes as usize,
             (None, _) => Text::BYTES,
         };
-        // A value with its row, and its ranks by row and by place.
+        // A value with its row, its ranks by row and by place, and first rows, which are collected in parts.
         let row =
-            value.next_multiple_of(size_of::<u64>()) + size_of::<u64>() + 3 * size_of::<u32>();
+            value.next_multiple_of(size_of::<u64>()) + size_of::<u64>() + 4 * size_of::<u32>();
         let kept = if others { column.first_column_bytes() } else { 0 };
         column.row_count() * row + kept
     }
@@ -147,93 +148,6 @@ pub(crate) fn comparable(column: &ArrayRef) -> Result<ArrayRef> {
         Some(texts) => Arc::new(texts.clone().to_binary_view()),
         None => views,
     })
-}
-
-/// A text, or bytes, to be put in order.
-#[derive(Debug, Clone, Copy)]
-struct Text {
-    /// Its first bytes, then zeros, which decide most comparisons.
-    first: u64,
-    row: u32,
-}
-
-impl Text {
-    /// The bytes of a text that is ranked, with views of it.
-    const BYTES: usize = size_of::<Self>() + 2 * size_of::<u128>();
-
-    fn at(column: &BinaryViewArray, row: usize) -> Self {
-        let text = column.value(row);
-        let mut first = [0; size_of::<u64>()];
-        let len = text.len().min(first.len());
-        first[..len].copy_from_slice(&text[..len]);
-        Self { first: u64::from_be_bytes(first), row: row as u32 }
-    }
-
-    fn compare(&self, other: &Self, column: &BinaryViewArray) -> Ordering {
-        let text = |text: &Self| column.value(text.row as usize);
-        self.first.cmp(&other.first).then_with(|| text(self).cmp(text(other)))
-    }
-}
-
-/// Rows in the order of their values.
-struct Ranked {
-    /// Rank `i + 1` for the `i`th different value, 0 for NULL.
-    by_row: Vec<u32>,
-    /// A row of each different value, ascending by value.
-    firsts: Vec<u32>,
-}
-
-impl Ranked {
-    /// `column` is [`comparable`].
-    fn of(column: &dyn Array, cancel: &CancelFlag) -> Result<Self> {
-        downcast_primitive_array!(
-            column => {
-                let values = column.values();
-                Self::of_values(column, |row| values[row], |a, b| a.compare(*b), cancel)
-            }
-            DataType::BinaryView => {
-                let texts = column.as_binary_view();
-                let compare = |a: &Text, b: &Text| a.compare(b, texts);
-                Self::of_values(column, |row| Text::at(texts, row), compare, cancel)
-            }
-            DataType::Boolean => {
-                let values = column.as_boolean();
-                Self::of_values(column, |row| values.value(row), bool::cmp, cancel)
-            }
-            other => internal_err!("values of type {other} have no ranks")
-        )
-    }
-
-    fn of_values<T: Copy>(
-        column: &dyn Array,
-        value: impl Fn(usize) -> T,
-        compare: impl Fn(&T, &T) -> Ordering + Copy,
-        cancel: &CancelFlag,
-    ) -> Result<Self> {
-        let nulls = column.logical_nulls();
-        let mut rows: Vec<(T, u32)> = Vec::with_capacity(column.len());
-        for row in 0..column.len() {
-            cancel.check_at(row)?;
-            if nulls.as_ref().is_none_or(|nulls| nulls.is_valid(row)) {
-                rows.push((value(row), row as u32));
-            }
-        }
-        // As many columns are.
-        if !rows.is_sorted_by(|a, b| compare(&a.0, &b.0).is_le()) {
-            sort_unstable_by(&mut rows, cancel, |a, b| compare(&a.0, &b.0).then(a.1.cmp(&b.1)))?;
-        }
-        let (mut by_row, mut firsts) = (vec![0; column.len()], vec![]);
-        let mut last: Option<&T> = None;
-        for (place, (value, row)) in rows.iter().enumerate() {
-            cancel.check_at(place)?;
-            if last.is_none_or(|last| compare(last, value).is_ne()) {
-                firsts.push(*row);
-                last = Some(value);
-            }
-            by_row[*row as usize] = firsts.len() as u32;
-        }
-        Ok(Self { by_row, firsts })
-    }
 }
 
 /// The rank of a value that stands, or would stand, at a place among the ranked ones.
@@ -345,7 +259,7 @@ mod tests {
         let mut groups = collection(build.len() as i64);
         let others = collection(probe.len() as i64);
         let build = comparable(&build).unwrap();
-        let ranks = Ranks::of_rows(0, &build, &mut groups, true, 3, &cancel).unwrap();
+        let ranks = Ranks::of_rows(0, &build, &[], &mut groups, true, 3, &cancel).unwrap();
         let of_others = ranks.of_others(&probe, &others).unwrap();
         assert_eq!(of_others.len(), others.row_count());
         for (place, &rank) in of_others.iter().enumerate() {
@@ -363,7 +277,7 @@ mod tests {
             let places = groups.slots(item..item + 1);
             assert!(ranks.by_place[places.start as usize..places.end as usize].is_sorted());
         }
-        let own = Ranks::of_rows(0, &build, &mut groups, false, 1, &cancel).unwrap();
+        let own = Ranks::of_rows(0, &build, &[], &mut groups, false, 1, &cancel).unwrap();
         assert!(own.by_place.iter().zip(&ranks.by_place).all(|(one, two)| 2 * one == *two));
         assert!(own.of_others(&probe, &others).is_err());
     }
@@ -452,7 +366,7 @@ mod tests {
         let texts = (0..1000).map(|row| format!("{:0>100}", row % 3));
         let texts: ArrayRef = Arc::new(StringViewArray::from_iter_values(texts));
         let (texts, mut groups) = (comparable(&texts).unwrap(), collection(1000));
-        let ranks = Ranks::of_rows(0, &texts, &mut groups, true, 1, &cancel).unwrap();
+        let ranks = Ranks::of_rows(0, &texts, &[], &mut groups, true, 1, &cancel).unwrap();
         let values = ranks.values.as_ref().unwrap();
         assert!(values.get_buffer_memory_size() < 1000, "{}", values.get_buffer_memory_size());
     }
@@ -461,11 +375,12 @@ mod tests {
     fn no_rows_and_no_repeats() {
         let cancel = CancelFlag::default();
         let empty: ArrayRef = Arc::new(Int64Array::from_iter_values([]));
-        let ranks = Ranks::of_rows(0, &empty, &mut collection(0), true, 2, &cancel).unwrap();
+        let ranks = Ranks::of_rows(0, &empty, &[], &mut collection(0), true, 2, &cancel).unwrap();
         assert!(ranks.distinct && ranks.by_place.is_empty());
         for (values, distinct) in [(vec![Some(3), Some(1)], true), (vec![Some(3), None], false)] {
             let column: ArrayRef = Arc::new(Int64Array::from(values));
-            let ranks = Ranks::of_rows(0, &column, &mut collection(2), false, 2, &cancel).unwrap();
+            let ranks =
+                Ranks::of_rows(0, &column, &[], &mut collection(2), false, 2, &cancel).unwrap();
             assert_eq!(ranks.distinct, distinct);
         }
     }
