@@ -34,6 +34,12 @@ struct Sorting<'a> {
     cancel: &'a CancelFlag,
 }
 
+/// The bytes that sorting so many numbers into so many buckets takes, the result included.
+pub(crate) fn footprint(numbers: usize, buckets: usize) -> usize {
+    // The numbers, in the order of coarse buckets before, and counters.
+    size_of::<u32>() * (3 * numbers + 2 * (buckets + 1)) + (1 << 10)
+}
+
 /// Sorts the numbers from 0 on by the buckets that `buckets` has for them (a counting sort), of which there
 /// are `count`; a number whose bucket is no less is left out.
 ///

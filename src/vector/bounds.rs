@@ -227,10 +227,24 @@ impl Frame {
         vectors: impl Iterator<Item = &'a [f64]>,
         cancel: &CancelFlag,
     ) -> Result<Self> {
+        Self::of_some(threshold, &vectors.collect::<Vec<_>>(), 1, cancel)
+    }
+
+    /// Like [`Self::of_vectors`], by several threads.
+    ///
+    /// # Errors
+    ///
+    /// When the work is cancelled.
+    pub(super) fn of_some(
+        threshold: Threshold,
+        vectors: &[&[f64]],
+        threads: usize,
+        cancel: &CancelFlag,
+    ) -> Result<Self> {
         if threshold.metric != Metric::Euclidean {
             return Ok(Self { threshold, centre: vec![], scale: 1.0 });
         }
-        let Middle { centre, radius, .. } = Middle::of(vectors, true, cancel)?;
+        let Middle { centre, radius, .. } = Middle::of_some(vectors, true, threads, cancel)?;
         Ok(Self { threshold, centre, scale: scale_for(radius) })
     }
 
@@ -283,7 +297,7 @@ impl Frame {
         let dimensions = vector.len();
         let (divisor, zero) = match self.threshold.metric {
             Metric::Cosine => {
-                let square = square_of(vector.iter().copied());
+                let square = square_from(vector, &[]);
                 (square.sqrt(), square == 0.0)
             }
             _ => (1.0, false),

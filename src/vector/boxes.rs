@@ -4,7 +4,11 @@ use std::mem::size_of;
 use std::ops::Range;
 use std::sync::OnceLock;
 
+use datafusion::common::Result;
+
 use crate::engine::ItemId;
+use crate::util::cancel::CancelFlag;
+use crate::util::parallel::{filled, for_each, steps_per_task, threads_for};
 
 /// The coordinates of a box, at most: the lanes of a kernel.
 pub(super) const LANES: usize = 16;
@@ -43,15 +47,31 @@ pub(super) struct Extent {
 }
 
 impl Boxes {
-    /// Infinite ones for `items` items.
-    pub(super) fn unknown(items: u32, dims: usize, limit: f32, share: f32) -> Self {
+    /// Infinite ones for `items` items, written by several threads.
+    ///
+    /// # Errors
+    ///
+    /// When the work is cancelled.
+    pub(super) fn unknown(
+        items: u32,
+        dims: usize,
+        limit: f32,
+        threads: usize,
+        cancel: &CancelFlag,
+    ) -> Result<Self> {
+        /// Groups of a task, at least.
+        const LEAST: usize = 1 << 9;
+        let width = (2 * dims).max(1);
         let groups = items.div_ceil(BOX_ITEMS) as usize;
-        let mut ends = Vec::with_capacity(groups * 2 * dims);
-        for _ in 0..groups {
-            ends.extend(std::iter::repeat_n(f32::NEG_INFINITY, dims));
-            ends.extend(std::iter::repeat_n(f32::INFINITY, dims));
-        }
-        Self { dims: dims as u32, ends, limit, share, shares: OnceLock::new() }
+        let mut ends = filled(threads, groups * 2 * dims, f32::NEG_INFINITY);
+        let share = steps_per_task(threads, groups, LEAST);
+        let tasks = ends.chunks_mut(share * width).collect();
+        for_each(threads_for(threads, groups * dims), tasks, |ends: &mut [f32]| {
+            cancel.check()?;
+            ends.chunks_exact_mut(width).for_each(|ends| ends[dims..].fill(f32::INFINITY));
+            Ok(())
+        })?;
+        Ok(Self { dims: dims as u32, ends, limit, ..Self::default() })
     }
 
     pub(super) fn bytes(items: usize, dims: usize) -> usize {

@@ -9,6 +9,7 @@ use datafusion::common::Result;
 
 use crate::engine::ItemId;
 use crate::util::cancel::CancelFlag;
+use crate::util::parallel::{map, ranges};
 
 /// The centre of some vectors.
 #[derive(Debug, Clone, Default)]
@@ -80,45 +81,96 @@ impl Middle {
         is_moved: bool,
         cancel: &CancelFlag,
     ) -> Result<Self> {
-        let vectors: Vec<&[f64]> = vectors.filter(|vector| is_usual(vector)).collect();
-        let median = if is_moved { medians(&vectors, cancel)? } else { vec![] };
-        let mut squares = vec![];
-        for (step, vector) in vectors.iter().enumerate() {
-            cancel.check_at(step)?;
-            squares.push(square_from(vector, &median));
-        }
+        Self::of_some(&vectors.collect::<Vec<_>>(), is_moved, 1, cancel)
+    }
+
+    /// Like [`Self::of`], by several threads: the same to the last bit.
+    ///
+    /// # Errors
+    ///
+    /// When the work is cancelled.
+    pub(super) fn of_some(
+        vectors: &[&[f64]],
+        is_moved: bool,
+        threads: usize,
+        cancel: &CancelFlag,
+    ) -> Result<Self> {
+        let each = Each { threads, cancel };
+        let usual = each.vector(vectors, |vector| is_usual(vector).then_some(vector))?;
+        let usual: Vec<&[f64]> = usual.into_iter().flatten().collect();
+        let median = if is_moved { medians(&usual, each)? } else { vec![] };
+        let squares = each.vector(&usual, |vector| square_from(vector, &median))?;
         let most = FAR * FAR * typical(squares.clone());
-        let near = || vectors.iter().zip(&squares).filter(|(_, square)| **square <= most);
-        let near = || near().map(|(vector, _)| *vector);
-        let centre = if is_moved { mean(near(), &median, cancel)? } else { vec![] };
-        let mut radius = 0.0_f64;
-        for (step, vector) in near().enumerate() {
-            cancel.check_at(step)?;
-            radius = radius.max(square_from(vector, &centre));
-        }
+        let near = usual.iter().zip(&squares).filter(|(_, square)| **square <= most);
+        let near: Vec<&[f64]> = near.map(|(vector, _)| *vector).collect();
+        let centre = if is_moved { mean(&near, &median, each)? } else { vec![] };
+        let radii = each.vector(&near, |vector| square_from(vector, &centre))?;
+        let radius = radii.into_iter().fold(0.0, f64::max);
         // The centre has moved.
         let limit = most.sqrt() + square_from(&median, &centre).sqrt();
         Ok(Self { centre, radius: radius.sqrt(), limit: limit.max(radius.sqrt()) })
     }
 }
 
+/// The threads that go through vectors or through coordinates.
+#[derive(Clone, Copy)]
+struct Each<'a> {
+    threads: usize,
+    cancel: &'a CancelFlag,
+}
+
+impl Each<'_> {
+    /// `value` of each vector.
+    fn vector<'a, T: Send>(
+        self,
+        vectors: &[&'a [f64]],
+        value: impl Fn(&'a [f64]) -> T + Sync,
+    ) -> Result<Vec<T>> {
+        /// Vectors of a task, at least.
+        const LEAST: usize = 1 << 3;
+        let parts = map(self.threads, ranges(self.threads, vectors.len(), LEAST), |range| {
+            let values = vectors[range].iter().enumerate().map(|(step, vector)| {
+                self.cancel.check_at(step)?;
+                Ok(value(vector))
+            });
+            values.collect::<Result<Vec<T>>>()
+        })?;
+        Ok(parts.into_iter().flatten().collect())
+    }
+
+    /// `values` of ranges of the coordinates of vectors, one behind the other.
+    fn coordinates(
+        self,
+        vectors: &[&[f64]],
+        values: impl Fn(Range<usize>) -> Vec<f64> + Sync,
+    ) -> Result<Vec<f64>> {
+        /// Coordinates of a task, at least: two lines of the cache.
+        const LEAST: usize = 1 << 4;
+        let widest = vectors.iter().map(|vector| vector.len()).max().unwrap_or(0);
+        let parts = map(self.threads, ranges(self.threads, widest, LEAST), |range| {
+            self.cancel.check()?;
+            Ok(values(range))
+        })?;
+        Ok(parts.concat())
+    }
+}
+
 /// The median of each coordinate, of some of the vectors.
-fn medians(vectors: &[&[f64]], cancel: &CancelFlag) -> Result<Vec<f64>> {
+fn medians(vectors: &[&[f64]], each: Each<'_>) -> Result<Vec<f64>> {
     /// Vectors of which a majority is not far, where few are.
     const SOME: usize = 63;
     let some: Vec<&[f64]> =
         spread(0..vectors.len() as ItemId, SOME).map(|at| vectors[at as usize]).collect();
-    let widest = some.iter().map(|vector| vector.len()).max().unwrap_or(0);
-    let mut medians = Vec::with_capacity(widest);
-    let mut values = Vec::with_capacity(SOME);
-    for k in 0..widest {
-        cancel.check_at(k)?;
-        values.clear();
-        values.extend(some.iter().filter_map(|vector| vector.get(k)));
-        let middle = (values.len() - 1) / 2;
-        medians.push(*values.select_nth_unstable_by(middle, f64::total_cmp).1);
-    }
-    Ok(medians)
+    each.coordinates(&some, |range| {
+        let mut values = Vec::with_capacity(SOME);
+        let median = |k| {
+            values.clear();
+            values.extend(some.iter().filter_map(|vector| vector.get(k)));
+            let middle = (values.len() - 1) / 2;
+            *values.select_nth_unstable_by(middle, f64::total_cmp).1
+        };
+        range.map(median).collect()
+    })
 }
 
 /// The median of squares or, where that is 0, one that is not.
@@ -130,28 +182,21 @@ fn typical(mut squares: Vec<f64>) -> f64 {
 }
 
 /// The mean of each coordinate of vectors that lie near a median.
-fn mean<'a>(
-    vectors: impl Iterator<Item = &'a [f64]>,
-    median: &[f64],
-    cancel: &CancelFlag,
-) -> Result<Vec<f64>> {
-    let (mut sums, mut counts): (Vec<f64>, Vec<f64>) = (vec![], vec![]);
-    for (step, vector) in vectors.enumerate() {
-        cancel.check_at(step)?;
-        if vector.len() > sums.len() {
-            sums.resize(vector.len(), 0.0);
-            counts.resize(vector.len(), 0.0);
+fn mean(vectors: &[&[f64]], median: &[f64], each: Each<'_>) -> Result<Vec<f64>> {
+    each.coordinates(vectors, |range| {
+        let mut sums = vec![(0.0, 0.0); range.len()];
+        for vector in vectors {
+            let own = &vector[range.start.min(vector.len())..range.end.min(vector.len())];
+            for ((sum, count), v) in sums.iter_mut().zip(own) {
+                *sum += v;
+                *count += 1.0;
+            }
         }
-        for ((sum, count), v) in sums.iter_mut().zip(&mut counts).zip(vector) {
-            *sum += v;
-            *count += 1.0;
-        }
-    }
-    let means = sums.iter().zip(&counts).map(|(sum, count)| sum / count);
-    // Any centre will do.
-    let or_median = |(k, mean): (usize, f64)| match mean.is_finite() {
-        true => mean,
-        false => median.get(k).copied().unwrap_or(0.0),
-    };
-    Ok(means.enumerate().map(or_median).collect())
+        // Any centre will do.
+        let or_median = |(k, (sum, count)): (usize, (f64, f64))| match sum / count {
+            mean if mean.is_finite() => mean,
+            _ => median.get(k).copied().unwrap_or(0.0),
+        };
+        range.clone().zip(sums).map(or_median).collect()
+    })
 }

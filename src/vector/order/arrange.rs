@@ -1,18 +1,20 @@
 //! The order of the items of a collection.
 
-use std::mem::size_of;
+use std::mem::{size_of, take};
 use std::ops::Range;
 
 use datafusion::common::Result;
 
 use super::basis::{Basis, ROWS};
-use super::cells::{Cuts, Sizes, refine};
+use super::cells::{Cuts, refine};
+use super::near::{Ends, Near, Sizes};
 use super::points::{Points, enclose, limit};
 use super::sample::share_in_reach;
 use crate::engine::ItemId;
 use crate::simd::Simd;
 use crate::util::cancel::CancelFlag;
-use crate::util::parallel::{for_each, steps_per_task, threads_for};
+use crate::util::counting_sort::{self, Sorted};
+use crate::util::parallel::{collect, concat, for_each, map, ranges, steps_per_task, threads_for};
 use crate::vector::bounds::{Frame, Rounded, is_far};
 use crate::vector::boxes::{BOX_ITEMS, Boxes, LANES};
 use crate::vector::collection::Run;
@@ -24,6 +26,9 @@ const LEAST_ITEMS: usize = if cfg!(test) { 1 << 7 } else { 1 << 12 };
 
 /// Items of a leaf, of which each is ordered by itself. Tests want many.
 const LEAF: usize = if cfg!(test) { 1 << 8 } else { 1 << 12 };
+
+/// Items that a task handles by a few steps each, at least. Tests want many tasks.
+const LEAST_TASK: usize = if cfg!(test) { 1 << 4 } else { 1 << 13 };
 
 /// The share of pairs of blocks within reach above which an order is not worth making.
 const MOST_SHARE: f64 = 0.75;
@@ -86,21 +91,26 @@ pub(in crate::vector) fn arrange(
     let Some(longest) = runs.clone().max_by_key(|run| run.items.len()) else { return Ok(None) };
     let d = longest.lens[0] as usize;
     let items = resources.runs.last().map_or(0, |run| run.items.end);
-    if !reserve(bytes(items as usize, longest.items.len(), d)) {
+    let scratch = resources.threads * Near::bytes(longest.items.len());
+    if !reserve(bytes(items as usize, longest.items.len(), d) + scratch) {
         return Ok(None);
     }
     let Some(space) = Space::of(threshold, longest.items.clone(), d, resources)? else {
         return Ok(None);
     };
     // The longest run speaks for all.
-    let sample = space.points(spread(longest.items.clone(), space.sample_len()).collect())?;
-    let share = sample.share(longest.items.len(), space.limit, resources.cancel)?;
+    let sample: Vec<ItemId> = spread(longest.items.clone(), space.sample_len()).collect();
+    let sample = space.points(sample.len(), None, |at| sample[at])?;
+    let share = space.share(&sample)?;
     if share > most_share {
         return Ok(None);
     }
     drop(sample);
-    let mut order: Vec<ItemId> = (0..items).collect();
-    let mut boxes = Boxes::unknown(items, space.basis.dims, space.limit, share as f32);
+    let Resources { threads, cancel, .. } = resources;
+    let all = |range: Range<usize>| range.start as u32..range.end as u32;
+    let mut order = collect(threads, items as usize, LEAST_TASK, cancel, all)?;
+    let mut boxes = Boxes::unknown(items, space.basis.dims, space.limit, threads, cancel)?;
+    boxes.share = share as f32;
     runs.by_ref().filter(|run| run.lens[0] as usize == d).try_for_each(|run| {
         let own = &mut order[run.items.start as usize..run.items.end as usize];
         space.arrange(run.items.clone(), items, own, &mut boxes)
@@ -113,7 +123,10 @@ pub(in crate::vector) fn arrange(
 fn bytes(items: usize, most: usize, d: usize) -> usize {
     let dims = LANES.min(d);
     let projected = (most + most.min(MOST_SAMPLE)) * (dims * size_of::<f32>() + 3 * 4);
-    let axes = of_axes(d) * d * size_of::<f32>() + 6 * LANES * d * size_of::<f64>();
+    // Twice while they are collected, and with the square of each one's distance.
+    let axes = of_axes(d)
+        * (2 * d * size_of::<f32>() + LANES * size_of::<f32>() + 3 * size_of::<f64>())
+        + 6 * LANES * d * size_of::<f64>();
     items * 4 + projected + axes + Boxes::bytes(items, LANES.min(d)) + (1 << 16)
 }
 
@@ -137,6 +150,8 @@ struct Projected {
     dims: usize,
     coordinates: Vec<f32>,
     slack: Vec<f32>,
+    /// The leaf of each point, where there are cuts; that behind the last of those that have no place.
+    leaves: Vec<u32>,
 }
 
 impl Projected {
@@ -149,11 +164,6 @@ impl Projected {
         let slack = (0..).zip(&self.slack);
         slack.filter(|(_, slack)| slack.is_finite()).map(|(point, _)| point).collect()
     }
-
-    /// See [`share_in_reach`].
-    fn share(&self, all: usize, limit: f32, cancel: &CancelFlag) -> Result<f64> {
-        share_in_reach(self.points(), &mut self.usual(), all, limit, cancel)
-    }
 }
 
 impl<'a> Space<'a> {
@@ -164,21 +174,13 @@ impl<'a> Space<'a> {
         d: usize,
         resources: Resources<'a>,
     ) -> Result<Option<Self>> {
-        let some: Vec<ItemId> = spread(items.clone(), of_axes(d)).collect();
-        let vectors = || some.iter().filter_map(|&item| (resources.vector)(item));
-        let frame = Frame::of_vectors(threshold, vectors(), resources.cancel)?;
-        let mut points = Vec::with_capacity(some.len() * d);
-        for vector in vectors() {
-            let start = points.len();
-            points.resize(start + d, 0.0_f32);
-            // A few that are far from most would make all axes point at them.
-            match frame.point_of(vector, points[start..].iter_mut()) {
-                Rounded::Usual { square, .. } if !is_far(square) => {}
-                _ => points.truncate(start),
-            }
-        }
+        let some = spread(items.clone(), of_axes(d));
+        let vectors: Vec<&[f64]> = some.filter_map(|item| (resources.vector)(item)).collect();
+        let threads = threads_for(resources.threads, vectors.len() * d);
+        let frame = Frame::of_some(threshold, &vectors, threads, resources.cancel)?;
+        let mut points = points_of(&vectors, d, &frame, threads, resources.cancel)?;
         let simd = Simd::detect();
-        let basis = Basis::of(&mut points, d, simd, resources.cancel)?;
+        let basis = Basis::of(&mut points, d, simd, threads, resources.cancel)?;
         let Some(limit) = limit(&frame, &basis, d).filter(|_| basis.dims > 0) else {
             return Ok(None);
         };
@@ -192,42 +194,73 @@ impl<'a> Space<'a> {
         (self.longest / 64).clamp(LEAST, MOST_SAMPLE)
     }
 
-    /// Items as points.
-    fn points(&self, items: Vec<ItemId>) -> Result<Projected> {
-        /// Items of a task, at least.
-        const LEAST: usize = 1 << 9;
+    /// See [`share_in_reach`].
+    fn share(&self, sample: &Projected) -> Result<f64> {
+        let Resources { threads, cancel, .. } = self.resources;
+        let (limit, mut usual) = (self.limit, sample.usual());
+        share_in_reach(sample.points(), &mut usual, self.longest, limit, threads, cancel)
+    }
+
+    /// So many items as points, with their leaves where there are cuts: `item` tells each of them.
+    fn points(
+        &self,
+        count: usize,
+        cuts: Option<&Cuts>,
+        item: impl Fn(usize) -> ItemId + Sync,
+    ) -> Result<Projected> {
+        /// Numbers of a task, at least.
+        const LEAST: usize = 1 << 13;
+        let least = (LEAST / self.d).max(1).next_multiple_of(ROWS);
         let dims = self.basis.dims;
         let mut points = Projected {
             dims,
-            coordinates: vec![0.0; items.len() * dims],
-            slack: vec![f32::INFINITY; items.len()],
+            // Memory of zeros is first touched where it is written.
+            coordinates: vec![0.0; count * dims],
+            slack: vec![0.0; count],
+            leaves: vec![0; if cuts.is_some() { count } else { 0 }],
         };
-        let threads = threads_for(self.resources.threads, items.len() * self.d);
-        let share = steps_per_task(threads, items.len(), LEAST);
+        let threads = threads_for(self.resources.threads, count * self.d);
+        let share = steps_per_task(threads, count, least);
         let places =
             points.coordinates.chunks_mut(share * dims).zip(points.slack.chunks_mut(share));
-        let tasks = items.chunks(share).zip(places).collect();
-        for_each(threads, tasks, |(items, (coordinates, slack))| {
-            self.project(items, coordinates, slack)
+        let mut leaves = points.leaves.chunks_mut(share);
+        let tasks = ranges(threads, count, least).into_iter().zip(places);
+        let tasks = tasks.map(|(range, places)| (range, places, leaves.next()));
+        for_each(threads, tasks.collect(), |(range, (coordinates, slack), leaves)| {
+            self.project(range.map(&item), coordinates, slack)?;
+            if let Some((leaves, cuts)) = leaves.zip(cuts) {
+                let own = Points { dims, coordinates, slack };
+                leaves.iter_mut().enumerate().for_each(|(at, leaf)| *leaf = cuts.place(own, at));
+            }
+            Ok(())
         })?;
         Ok(points)
     }
 
-    fn project(&self, items: &[ItemId], coordinates: &mut [f32], slack: &mut [f32]) -> Result<()> {
+    fn project(
+        &self,
+        mut items: impl Iterator<Item = ItemId>,
+        coordinates: &mut [f32],
+        slack: &mut [f32],
+    ) -> Result<()> {
         let (d, dims) = (self.d, self.basis.dims);
         let mut rows = vec![0.0_f32; ROWS * d];
         let mut own = [[0.0; LANES]; ROWS];
         let places = coordinates.chunks_mut(ROWS * dims).zip(slack.chunks_mut(ROWS));
-        for (step, (items, (coordinates, slack))) in items.chunks(ROWS).zip(places).enumerate() {
+        for (step, (coordinates, slack)) in places.enumerate() {
             if step % 64 == 0 {
                 self.resources.cancel.check()?;
             }
-            for ((row, &item), slack) in rows.chunks_exact_mut(d).zip(items).zip(slack) {
+            let own_rows = rows.chunks_exact_mut(d).zip(slack);
+            for ((row, slack), item) in own_rows.zip(items.by_ref()) {
                 let vector = (self.resources.vector)(item).filter(|vector| vector.len() == d);
                 let rounded = vector.map(|v| self.frame.point_of(v, row.iter_mut()));
                 match rounded {
                     Some(Rounded::Usual { square, off }) => *slack = self.basis.slack(square, off),
-                    _ => row.fill(0.0),
+                    _ => {
+                        row.fill(0.0);
+                        *slack = f32::INFINITY;
+                    }
                 }
             }
             self.basis.project(self.simd, &rows, &mut own);
@@ -248,60 +281,56 @@ impl<'a> Space<'a> {
     ) -> Result<()> {
         let Resources { threads, cancel, .. } = self.resources;
         let cuts = self.cuts(items.clone())?;
-        let points = self.points(items.clone().collect())?;
-        let mut leaves = self.leaves(&cuts, points.points())?;
-        let first = items.start as usize;
-        let starts = sort_by_leaf(&mut leaves, cuts.leaves() + 1, order, cancel)?;
+        let (first, count) = (items.start as usize, items.len());
+        let mut points = self.points(count, Some(&cuts), |at| (first + at) as ItemId)?;
+        let leaves = take(&mut points.leaves);
+        let sorted = counting_sort::sort(&leaves, cuts.leaves() as usize + 1, threads, cancel)?;
         drop(leaves);
+        let Sorted { starts, numbers } = sorted;
+        let starts: Vec<usize> = starts.into_iter().map(|start| start as usize).collect();
+        let places = order.chunks_mut(LEAST_TASK).zip(numbers.chunks(LEAST_TASK));
+        for_each(threads_for(threads, count), places.collect(), |(to, from): (&mut [u32], _)| {
+            to.copy_from_slice(from);
+            Ok(())
+        })?;
+        drop(numbers);
         // Those in the last leaf have no place.
         let usual = starts[cuts.leaves() as usize];
-        let mut tasks = vec![];
-        let mut rest = &mut order[..usual];
-        for bounds in starts[..=cuts.leaves() as usize].windows(2) {
-            let (own, others) = rest.split_at_mut(bounds[1] - bounds[0]);
-            tasks.push((own, first + bounds[0]));
-            rest = others;
-        }
-        let threads = threads_for(threads, usual * self.basis.dims);
-        for_each(threads, tasks, |(own, first)| {
-            refine(points.points(), own, first, Sizes::OF_ITEMS, cancel)
-        })?;
         // Whole groups, and a last one.
         let is_last = items.end == all && usual == order.len();
         let end = if is_last { all } else { (items.start + usual as u32) / BOX_ITEMS * BOX_ITEMS };
         let start = items.start.next_multiple_of(BOX_ITEMS);
-        if start < end {
-            self.enclose(points.points(), items.start, start..end, order, boxes)?;
+        let mut boxes = GroupBoxes::of(start..end.max(start), boxes);
+        let mut tasks = vec![];
+        let mut rest = &mut order[..usual];
+        for bounds in starts[..=cuts.leaves() as usize].windows(2) {
+            let (own, others) = rest.split_at_mut(bounds[1] - bounds[0]);
+            rest = others;
+            tasks.push((
+                own,
+                first + bounds[0],
+                boxes.within(first + bounds[0]..first + bounds[1]),
+            ));
         }
-        order.iter_mut().for_each(|item| *item += items.start);
+        let between = boxes.between();
+        let threads = threads_for(threads, usual * self.basis.dims);
+        for_each(threads, tasks, |(own, first, ends)| {
+            refine(points.points(), own, first, Sizes::OF_ITEMS, ends, cancel)
+        })?;
+        for (step, (group, ends)) in between.into_iter().enumerate() {
+            cancel.check_at(step)?;
+            let from = group * BOX_ITEMS as usize - first;
+            let own = &order[from..count.min(from + BOX_ITEMS as usize)];
+            enclose(points.points().with_slack(own), ends);
+        }
+        if items.start > 0 {
+            let parts = order.chunks_mut(LEAST_TASK).collect();
+            for_each(threads_for(self.resources.threads, count), parts, |part: &mut [u32]| {
+                part.iter_mut().for_each(|item| *item += items.start);
+                Ok(())
+            })?;
+        }
         Ok(())
-    }
-
-    /// Writes the boxes of the groups of `items`. The points in their order are item `first` and
-    /// those behind it.
-    fn enclose(
-        &self,
-        points: Points<'_>,
-        first: ItemId,
-        items: Range<ItemId>,
-        order: &[u32],
-        boxes: &mut Boxes,
-    ) -> Result<()> {
-        /// Groups of a task, at least.
-        const LEAST: usize = 1 << 4;
-        let width = 2 * points.dims;
-        let groups = Boxes::group(items.start)..items.end.div_ceil(BOX_ITEMS) as usize;
-        let own = &order[(items.start - first) as usize..(items.end - first) as usize];
-        let threads = threads_for(self.resources.threads, own.len() * points.dims);
-        let share = steps_per_task(threads, groups.len(), LEAST);
-        let ends = boxes.ends[groups.start * width..groups.end * width].chunks_mut(share * width);
-        let tasks = own.chunks(share * BOX_ITEMS as usize).zip(ends).collect();
-        for_each(threads, tasks, |(own, ends)| {
-            self.resources.cancel.check()?;
-            let groups = own.chunks(BOX_ITEMS as usize).zip(ends.chunks_exact_mut(width));
-            groups.for_each(|(group, ends)| enclose(points, group, ends));
-            Ok(())
-        })
     }
 
     /// Cuts of the items of a run into leaves.
@@ -310,54 +339,89 @@ impl<'a> Space<'a> {
         const POINTS: usize = 16;
         let leaves = (items.len() / LEAF).max(1).next_power_of_two();
         let leaves = leaves.min(MOST_SAMPLE / POINTS);
-        let some = if leaves > 1 { spread(items, POINTS * leaves).collect() } else { vec![] };
-        let points = self.points(some)?;
-        let mut usual = points.usual();
-        Cuts::of(points.points(), &mut usual, leaves.ilog2(), self.resources.cancel)
-    }
-
-    /// The leaf of each point; that behind the last of those that have no place.
-    fn leaves(&self, cuts: &Cuts, points: Points<'_>) -> Result<Vec<u32>> {
-        let count = points.slack.len();
-        let mut leaves = vec![0; count];
-        let threads = threads_for(self.resources.threads, 8 * count);
-        let share = steps_per_task(threads, count, 1 << 10);
-        let tasks = leaves.chunks_mut(share).enumerate().collect();
-        for_each(threads, tasks, |(task, leaves): (usize, &mut [u32])| {
-            self.resources.cancel.check()?;
-            for (point, leaf) in (task * share..).zip(leaves) {
-                *leaf = match points.slack[point].is_finite() {
-                    true => cuts.leaf(points.of(point as u32)),
-                    false => cuts.leaves(),
-                };
-            }
-            Ok(())
-        })?;
-        Ok(leaves)
+        let Resources { threads, cancel, .. } = self.resources;
+        let some: Vec<ItemId> =
+            if leaves > 1 { spread(items, POINTS * leaves).collect() } else { vec![] };
+        let points = self.points(some.len(), None, |at| some[at])?;
+        Cuts::of(points.points(), &mut points.usual(), leaves.ilog2(), threads, cancel)
     }
 }
 
-/// Writes the points, which are numbered from 0, in the order of their leaves and then of their
-/// numbers; where each leaf starts, and the last one ends.
-fn sort_by_leaf(
-    leaves: &mut [u32],
-    count: u32,
-    order: &mut [u32],
+/// The boxes of groups of items, which are shared out.
+struct GroupBoxes<'a> {
+    width: usize,
+    /// The groups that have not been given away, and their boxes.
+    groups: Range<usize>,
+    ends: &'a mut [f32],
+    /// Groups between those that were given away.
+    between: Vec<(usize, &'a mut [f32])>,
+}
+
+impl<'a> GroupBoxes<'a> {
+    /// The boxes of the groups of some items, the first of which begins a group.
+    fn of(items: Range<ItemId>, boxes: &'a mut Boxes) -> Self {
+        let width = 2 * boxes.dims as usize;
+        let groups = Boxes::group(items.start)..items.end.div_ceil(BOX_ITEMS) as usize;
+        let ends = &mut boxes.ends[groups.start * width..groups.end * width];
+        Self { width, groups, ends, between: vec![] }
+    }
+
+    /// The boxes of the first `count` groups.
+    fn take(&mut self, count: usize) -> Ends<'a> {
+        let (ends, rest) = take(&mut self.ends).split_at_mut(count * self.width);
+        self.ends = rest;
+        self.groups.start += count;
+        Ends { first: self.groups.start - count, ends }
+    }
+
+    fn take_between(&mut self, end: usize) {
+        while self.groups.start < end {
+            let Ends { first, ends } = self.take(1);
+            self.between.push((first, ends));
+        }
+    }
+
+    /// The boxes of the groups all of whose items are some of `items`, which lie behind those before.
+    fn within(&mut self, items: Range<usize>) -> Ends<'a> {
+        let group = BOX_ITEMS as usize;
+        let end = (items.end / group).min(self.groups.end);
+        let start = items.start.div_ceil(group);
+        if start >= end {
+            return Ends::default();
+        }
+        self.take_between(start);
+        self.take(end - self.groups.start)
+    }
+
+    /// The groups that were not given away, each with its box.
+    fn between(mut self) -> Vec<(usize, &'a mut [f32])> {
+        self.take_between(self.groups.end);
+        self.between
+    }
+}
+
+/// Vectors as points, without a few that are far from most: they would make all axes point at them.
+fn points_of(
+    vectors: &[&[f64]],
+    d: usize,
+    frame: &Frame,
+    threads: usize,
     cancel: &CancelFlag,
-) -> Result<Vec<usize>> {
-    let mut starts = vec![0_usize; count as usize + 1];
-    for &leaf in leaves.iter() {
-        starts[leaf as usize + 1] += 1;
-    }
-    for i in 1..starts.len() {
-        starts[i] += starts[i - 1];
-    }
-    let mut next = starts.clone();
-    for (point, &leaf) in leaves.iter().enumerate() {
-        cancel.check_at(point)?;
-        let place = &mut next[leaf as usize];
-        order[*place] = point as u32;
-        *place += 1;
-    }
-    Ok(starts)
+) -> Result<Vec<f32>> {
+    /// Vectors of a task, at least.
+    const LEAST: usize = 1 << 3;
+    let parts = map(threads, ranges(threads, vectors.len(), LEAST), |range| {
+        let mut points = Vec::with_capacity(range.len() * d);
+        for vector in &vectors[range] {
+            cancel.check()?;
+            let start = points.len();
+            points.resize(start + d, 0.0_f32);
+            match frame.point_of(vector, points[start..].iter_mut()) {
+                Rounded::Usual { square, .. } if !is_far(square) => {}
+                _ => points.truncate(start),
+            }
+        }
+        Ok(points)
+    })?;
+    concat(threads, &parts, cancel)
 }

@@ -9,11 +9,15 @@ use datafusion::common::Result;
 
 use crate::simd::{Floats, Simd, kernels};
 use crate::util::cancel::CancelFlag;
+use crate::util::parallel::{for_each, map, ranges, steps_per_task};
 use crate::vector::bounds::{SUMS, U32};
 use crate::vector::boxes::LANES;
 
 /// Points that are projected together.
 pub(super) const ROWS: usize = 8;
+
+/// Dimensions of a task, at least: those of a line of the cache.
+const LEAST_DIMENSIONS: usize = 16;
 
 /// The axes of coordinates.
 #[derive(Debug, Clone)]
@@ -54,14 +58,16 @@ kernels! {
 }
 
 kernels! {
-    /// Adds each point, times its coordinates, to the columns.
+    /// Adds some dimensions of each point, times its coordinates, to their columns. `points` begins with the
+    /// first of these dimensions, and has `d` numbers for each point.
     fn add_rows[F: Floats, const R: usize](
         points: &[f32],
+        d: usize,
         coordinates: &[[f32; LANES]; R],
         columns: &mut [f32],
     ) {
-        let d = columns.len() / LANES;
-        assert!(points.len() >= R * d);
+        let own_dimensions = columns.len() / LANES;
+        assert!(points.len() >= (R - 1) * d + own_dimensions);
         // SAFETY: as above.
         unsafe {
             let (x, p) = (points.as_ptr(), columns.as_mut_ptr());
@@ -69,7 +75,7 @@ kernels! {
             for r in 0..R {
                 own[r] = F::load(coordinates[r].as_ptr());
             }
-            for k in 0..d {
+            for k in 0..own_dimensions {
                 let mut sum = F::load(p.add(k * LANES));
                 for r in 0..R {
                     sum = F::add_product(sum, F::splat(*x.add(r * d + k)), own[r]);
@@ -90,6 +96,7 @@ impl Basis {
         points: &mut [f32],
         d: usize,
         simd: Simd,
+        threads: usize,
         cancel: &CancelFlag,
     ) -> Result<Self> {
         /// Rounds of the iteration.
@@ -97,7 +104,7 @@ impl Basis {
         if d <= LANES {
             return Ok(Self::of_dimensions(d));
         }
-        centre(points, d);
+        centre(points, d, threads, cancel)?;
         let mut state = 0x9e37_79b9_7f4a_7c15_u64;
         let mut axes: Vec<Vec<f64>> = vec![vec![0.0; d]; LANES];
         for value in axes.iter_mut().flatten() {
@@ -110,13 +117,7 @@ impl Basis {
         orthonormalise(&mut axes);
         for _ in 0..ROUNDS {
             let columns = columns_of(&axes, d);
-            let mut sums = vec![0.0_f32; d * LANES];
-            let mut own = [[0.0; LANES]; ROWS];
-            for points in points.chunks_exact(ROWS * d) {
-                cancel.check()?;
-                project_rows(simd, points, &columns, &mut own);
-                add_rows(simd, points, &own, &mut sums);
-            }
+            let sums = image(points, &columns, simd, threads, cancel)?;
             for (lane, axis) in axes.iter_mut().enumerate() {
                 let values = sums.iter().skip(lane).step_by(LANES);
                 axis.iter_mut().zip(values).for_each(|(to, value)| *to = f64::from(*value));
@@ -152,21 +153,73 @@ impl Basis {
     }
 }
 
-/// Subtracts the mean.
-fn centre(points: &mut [f32], d: usize) {
-    let count = (points.len() / d).max(1) as f64;
-    let mut mean = vec![0.0_f64; d];
-    for point in points.chunks_exact(d) {
-        mean.iter_mut().zip(point).for_each(|(sum, v)| *sum += f64::from(*v));
-    }
-    mean.iter_mut().for_each(|sum| *sum /= count);
-    for point in points.chunks_exact_mut(d) {
-        point.iter_mut().zip(&mean).for_each(|(v, mean)| *v -= *mean as f32);
-    }
+/// The sums of all points, each times its products with the axes, but for a few of the last ones. Threads share
+/// the points out, then the dimensions, so that each sum has the order of the points.
+fn image(
+    points: &[f32],
+    columns: &[f32],
+    simd: Simd,
+    threads: usize,
+    cancel: &CancelFlag,
+) -> Result<Vec<f32>> {
+    let d = columns.len() / LANES;
+    let groups = points.len() / (ROWS * d);
+    let mut coordinates = vec![[[0.0; LANES]; ROWS]; groups];
+    let share = steps_per_task(threads, groups, 1);
+    let tasks = coordinates.chunks_mut(share).zip(points.chunks(share * ROWS * d)).collect();
+    for_each(threads, tasks, |(own, points): (&mut [[[f32; LANES]; ROWS]], &[f32])| {
+        for (own, points) in own.iter_mut().zip(points.chunks_exact(ROWS * d)) {
+            cancel.check()?;
+            project_rows(simd, points, columns, own);
+        }
+        Ok(())
+    })?;
+    let mut sums = vec![0.0_f32; d * LANES];
+    let share = steps_per_task(threads, d, LEAST_DIMENSIONS);
+    let tasks = (0..).step_by(share).zip(sums.chunks_mut(share * LANES)).collect();
+    for_each(threads, tasks, |(first, sums): (usize, &mut [f32])| {
+        cancel.check()?;
+        let points = points.chunks_exact(ROWS * d).zip(&coordinates);
+        points.for_each(|(points, own)| add_rows(simd, &points[first..], d, own, sums));
+        Ok(())
+    })?;
+    Ok(sums)
 }
 
+/// Subtracts the mean.
+fn centre(points: &mut [f32], d: usize, threads: usize, cancel: &CancelFlag) -> Result<()> {
+    let count = (points.len() / d).max(1) as f64;
+    let mean = map(threads, ranges(threads, d, LEAST_DIMENSIONS), |range| {
+        cancel.check()?;
+        let mut sums = vec![0.0_f64; range.len()];
+        for point in points.chunks_exact(d) {
+            sums.iter_mut().zip(&point[range.clone()]).for_each(|(sum, v)| *sum += f64::from(*v));
+        }
+        Ok(sums.into_iter().map(|sum| (sum / count) as f32).collect::<Vec<_>>())
+    })?;
+    let mean = mean.concat();
+    let share = steps_per_task(threads, points.len() / d, 1);
+    for_each(threads, points.chunks_mut(share * d).collect(), |points: &mut [f32]| {
+        cancel.check()?;
+        for point in points.chunks_exact_mut(d) {
+            point.iter_mut().zip(&mean).for_each(|(v, mean)| *v -= mean);
+        }
+        Ok(())
+    })
+}
+
+/// The product of two vectors, in lanes: additions wait for each other.
 fn dot(a: &[f64], b: &[f64]) -> f64 {
-    a.iter().zip(b).map(|(a, b)| a * b).sum()
+    const LANES: usize = 8;
+    let ((a, last_a), (b, last_b)) = (a.as_chunks::<LANES>(), b.as_chunks::<LANES>());
+    let mut sums = [0.0; LANES];
+    for (a, b) in a.iter().zip(b) {
+        for lane in 0..LANES {
+            sums[lane] += a[lane] * b[lane];
+        }
+    }
+    let rest: f64 = last_a.iter().zip(last_b).map(|(a, b)| a * b).sum();
+    sums.iter().sum::<f64>() + rest
 }
 
 /// Makes axes orthonormal, in their order (Gram and Schmidt, twice); those that others span become

@@ -2,15 +2,19 @@
 
 use datafusion::common::Result;
 
+use super::near::{Ends, Near, Sizes, greatest, step};
 use super::points::Points;
 use crate::util::cancel::{CancelFlag, select_nth_unstable_by};
-use crate::vector::boxes::{BLOCK_ITEMS, BOX_ITEMS, LANES};
+use crate::util::parallel::{for_each, map, threads_for};
+use crate::vector::boxes::LANES;
+
+/// The steps of cutting points down to groups, for each of them.
+const STEPS_PER_POINT: usize = 1 << 5;
 
 /// The coordinate of the greatest variance of some points; of many points, of a sample. Compared with
 /// the widest coordinate, blocks are out of reach of a quarter more of the others.
 fn widest(points: Points<'_>, some: &[u32]) -> usize {
-    const SAMPLE: usize = 1 << 8;
-    let step = (some.len() / SAMPLE).max(1);
+    let step = step(some.len());
     let Some(&first) = some.first() else { return 0 };
     let (mut sums, mut squares, mut count) = ([0.0_f32; LANES], [0.0_f32; LANES], 0.0);
     for &point in some.iter().step_by(step) {
@@ -21,14 +25,7 @@ fn widest(points: Points<'_>, some: &[u32]) -> usize {
             squares[k] += off * off;
         }
     }
-    let mut best = (f32::NEG_INFINITY, 0);
-    for k in 0..points.dims {
-        let variance = squares[k] - sums[k] * sums[k] / count;
-        if variance > best.0 {
-            best = (variance, k);
-        }
-    }
-    best.1
+    greatest(&sums[..points.dims], &squares, count)
 }
 
 /// Brings the points that come first in coordinate `dim` in front of the place `middle`.
@@ -45,20 +42,8 @@ fn cut(
     })
 }
 
-/// Into what points are cut: items whose numbers, divided by `block`, are equal, and those again by
-/// `group`, a part of it.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Sizes {
-    pub block: usize,
-    pub group: usize,
-}
-
-impl Sizes {
-    pub(super) const OF_ITEMS: Self =
-        Self { block: BLOCK_ITEMS as usize, group: BOX_ITEMS as usize };
-}
-
-/// Cuts points down to groups, whose points then ascend. The first one is going to be item `first`.
+/// Cuts points down to groups, whose points then ascend. The first one is going to be item `first`. Writes the
+/// boxes of groups that `ends` has.
 ///
 /// # Errors
 ///
@@ -68,27 +53,64 @@ pub(super) fn refine(
     some: &mut [u32],
     first: usize,
     sizes: Sizes,
+    mut ends: Ends<'_>,
     cancel: &CancelFlag,
 ) -> Result<()> {
+    let mut near = Near::new(points);
     let mut rest = vec![(some, first)];
     while let Some((some, first)) = rest.pop() {
-        let end = first + some.len();
-        // The first end of a group behind the first item.
-        let next = (first + 1).next_multiple_of(sizes.group);
-        if next >= end {
-            some.sort_unstable();
-            continue;
+        if some.len() <= Near::MOST {
+            cancel.check()?;
+            near.refine(some, first, sizes, &mut ends);
+        } else if let Some((low, high)) = halves(points, some, first, sizes, cancel)? {
+            rest.extend([high, low]);
         }
-        let unit = if some.len() > sizes.block { sizes.block } else { sizes.group };
-        let middle = first.midpoint(end).next_multiple_of(unit);
-        let middle = if middle >= end { (end - 1) / unit * unit } else { middle };
-        let dim = widest(points, some);
-        cut(points, some, middle - first, dim, cancel)?;
-        let (low, high) = some.split_at_mut(middle - first);
-        rest.push((high, middle));
-        rest.push((low, first));
     }
     Ok(())
+}
+
+/// Points, and the number of the item that the first one is going to be.
+type Part<'a> = (&'a mut [u32], usize);
+
+/// Cuts points in two; puts those of a group in their order.
+fn halves<'a>(
+    points: Points<'_>,
+    some: &'a mut [u32],
+    first: usize,
+    sizes: Sizes,
+    cancel: &CancelFlag,
+) -> Result<Option<(Part<'a>, Part<'a>)>> {
+    let Some(middle) = sizes.middle(first, some.len()) else {
+        some.sort_unstable();
+        return Ok(None);
+    };
+    let dim = widest(points, some);
+    cut(points, some, middle - first, dim, cancel)?;
+    let (low, high) = some.split_at_mut(middle - first);
+    Ok(Some(((low, first), (high, middle))))
+}
+
+/// Like [`refine`], by several threads: they share the halves out, and the halves of these.
+///
+/// # Errors
+///
+/// When the work is cancelled.
+pub(super) fn refine_by(
+    points: Points<'_>,
+    some: &mut [u32],
+    sizes: Sizes,
+    threads: usize,
+    cancel: &CancelFlag,
+) -> Result<()> {
+    let threads = threads_for(threads, STEPS_PER_POINT * some.len());
+    let mut parts = vec![(some, 0)];
+    while parts.len() < threads && !parts.is_empty() {
+        let cut = map(threads, parts, |(some, first)| halves(points, some, first, sizes, cancel))?;
+        parts = cut.into_iter().flatten().flat_map(|(low, high)| [low, high]).collect();
+    }
+    for_each(threads, parts, |(some, first)| {
+        refine(points, some, first, sizes, Ends::default(), cancel)
+    })
 }
 
 /// A perfect tree of cuts, found from some points, by which others find their leaf.
@@ -109,25 +131,29 @@ impl Cuts {
         points: Points<'_>,
         some: &mut [u32],
         depth: u32,
+        threads: usize,
         cancel: &CancelFlag,
     ) -> Result<Self> {
         let count = (1_usize << depth) - 1;
+        let threads = threads_for(threads, STEPS_PER_POINT * some.len());
         let mut cuts = Vec::with_capacity(count);
         let mut parts = vec![some];
         for _ in 0..depth {
-            let mut halves = Vec::with_capacity(2 * parts.len());
-            for part in parts {
+            let halves = map(threads, parts, |part: &mut [u32]| {
                 let middle = part.len() / 2;
-                if part.is_empty() {
-                    cuts.push((0, 0.0));
-                } else {
+                let mut own = (0, 0.0);
+                if !part.is_empty() {
                     let dim = widest(points, part);
                     cut(points, part, middle, dim, cancel)?;
-                    cuts.push((dim, points.of(part[middle])[dim]));
+                    own = (dim, points.of(part[middle])[dim]);
                 }
-                halves.extend(<[_; 2]>::from(part.split_at_mut(middle)));
+                Ok((own, <[_; 2]>::from(part.split_at_mut(middle))))
+            })?;
+            parts = Vec::with_capacity(2 * halves.len());
+            for (own, halves) in halves {
+                cuts.push(own);
+                parts.extend(halves);
             }
-            parts = halves;
         }
         Ok(Self { depth, cuts })
     }
@@ -136,9 +162,17 @@ impl Cuts {
         1 << self.depth
     }
 
-    /// The leaf of a point.
+    /// The leaf of a point; that behind the last where it has no place.
     #[inline]
-    pub(super) fn leaf(&self, point: &[f32]) -> u32 {
+    pub(super) fn place(&self, points: Points<'_>, point: usize) -> u32 {
+        match points.slack[point].is_finite() {
+            true => self.leaf(points.of(point as u32)),
+            false => self.leaves(),
+        }
+    }
+
+    #[inline]
+    fn leaf(&self, point: &[f32]) -> u32 {
         let mut at = 0;
         for _ in 0..self.depth {
             let (dim, place) = self.cuts[at];

@@ -4,21 +4,26 @@
 //! have norms of the same binary magnitude. Panels of small norms are then passed over at once.
 
 use std::mem::size_of;
+use std::ops::Range;
 
 use datafusion::common::Result;
 
 use super::arrange::Resources;
 use crate::engine::ItemId;
-use crate::util::parallel::{for_each, steps_per_task, threads_for};
+use crate::util::counting_sort;
+use crate::util::parallel::{collect, for_each, map, ranges, threads_for};
 use crate::vector::collection::Run;
 use crate::vector::middle::square_from;
 
-/// The magnitude of norms that are zero, and of those that are not usual.
-const NOTHING: i16 = i16::MIN;
-const UNUSUAL: i16 = i16::MAX;
+/// The magnitude of norms that are zero, and of those that are not usual; the others lie between.
+const NOTHING: u32 = 0;
+const UNUSUAL: u32 = 1 << 11;
 
-/// Items of a task, at least.
-const LEAST: usize = 1 << 9;
+/// Items of a task, at least. Tests want many tasks.
+const LEAST: usize = if cfg!(test) { 1 << 4 } else { 1 << 9 };
+
+/// Items of a run that threads share. Tests want some.
+const LEAST_SHARED: usize = if cfg!(test) { 1 << 7 } else { 1 << 14 };
 
 /// The items within their runs by the magnitudes of their norms, those of one as they were: by new item the
 /// old one. `None` where nearly all norms are alike, or where `reserve` does not grant the bytes.
@@ -32,45 +37,81 @@ pub(in crate::vector) fn by_magnitude(
     reserve: impl Fn(usize) -> bool,
 ) -> Result<Option<Vec<ItemId>>> {
     let items = resources.runs.last().map_or(0, |run| run.items.end) as usize;
-    if !reserve(items * (size_of::<i16>() + size_of::<ItemId>())) {
+    let buckets = UNUSUAL as usize + 1;
+    let of_items = items * (size_of::<u32>() + size_of::<ItemId>());
+    if !reserve(of_items + counting_sort::footprint(items, buckets)) {
         return Ok(None);
     }
-    let mut magnitudes = vec![NOTHING; items];
+    let Resources { runs, cancel, .. } = resources;
     let threads = threads_for(resources.threads, numbers);
-    let share = steps_per_task(threads, items, LEAST);
-    let tasks = magnitudes.chunks_mut(share).enumerate().collect();
-    for_each(threads, tasks, |(task, magnitudes): (usize, &mut [i16])| {
-        for (item, magnitude) in (task * share..).zip(magnitudes) {
-            resources.cancel.check_at(item)?;
-            *magnitude = (resources.vector)(item as ItemId).map_or(NOTHING, magnitude_of);
+    let magnitude = |item: usize| (resources.vector)(item as ItemId).map_or(NOTHING, magnitude_of);
+    let magnitudes = collect(threads, items, LEAST, cancel, |range| range.map(magnitude))?;
+    let threads = threads_for(resources.threads, items);
+    if are_alike(&magnitudes, runs, threads)? {
+        return Ok(None);
+    }
+    let all = |range: Range<usize>| range.start as u32..range.end as u32;
+    let mut order = collect(threads, items, LEAST, cancel, all)?;
+    let mut few = vec![];
+    let mut rest = order.as_mut_slice();
+    for run in runs {
+        cancel.check()?;
+        let (own, others) = rest.split_at_mut(run.items.len());
+        rest = others;
+        if own.len() < LEAST_SHARED {
+            few.push(own);
+            continue;
         }
+        let of_run = &magnitudes[run.items.start as usize..run.items.end as usize];
+        let sorted = counting_sort::sort(of_run, buckets, threads, cancel)?.numbers;
+        let tasks = own.chunks_mut(LEAST_SHARED).zip(sorted.chunks(LEAST_SHARED)).collect();
+        for_each(threads, tasks, |(own, sorted): (&mut [ItemId], &[u32])| {
+            own.iter_mut().zip(sorted).for_each(|(item, at)| *item = run.items.start + at);
+            Ok(())
+        })?;
+    }
+    for_each(threads, few.chunks_mut(LEAST).collect(), |runs: &mut [&mut [ItemId]]| {
+        cancel.check()?;
+        runs.iter_mut().for_each(|run| run.sort_by_key(|&item| magnitudes[item as usize]));
         Ok(())
     })?;
-    let of_run = |run: &Run| &magnitudes[run.items.start as usize..run.items.end as usize];
-    // Panels of two magnitudes are as good as any.
-    let are_alike = |magnitudes: &[i16]| {
-        let some = || magnitudes.iter().filter(|m| ![NOTHING, UNUSUAL].contains(m));
-        let span = some().max().zip(some().min()).map_or(0, |(most, least)| most - least);
-        span <= 1
-    };
-    if resources.runs.iter().all(|run| are_alike(of_run(run))) {
-        return Ok(None);
-    }
-    let mut order: Vec<ItemId> = (0..items as ItemId).collect();
-    for run in resources.runs {
-        resources.cancel.check()?;
-        let own = &mut order[run.items.start as usize..run.items.end as usize];
-        own.sort_by_key(|&item| magnitudes[item as usize]);
-    }
     Ok(Some(order))
 }
 
-/// About the binary logarithm of a norm.
-fn magnitude_of(vector: &[f64]) -> i16 {
+/// Whether the norms of each run are nearly alike: panels of two magnitudes are as good as any.
+fn are_alike(magnitudes: &[u32], runs: &[Run], threads: usize) -> Result<bool> {
+    let mut tasks = vec![];
+    for (number, run) in runs.iter().enumerate() {
+        let of_run = &magnitudes[run.items.start as usize..run.items.end as usize];
+        tasks.extend(of_run.chunks(LEAST_SHARED).map(|some| (number, some)));
+    }
+    let spans = map(threads, ranges(threads, tasks.len(), 1), |range| {
+        let spans = tasks[range].iter().map(|(number, some)| {
+            let usual = |m: &u32| ![NOTHING, UNUSUAL].contains(m);
+            let bounds = |(least, most): (u32, u32), m: &u32| (least.min(*m), most.max(*m));
+            let span = some.iter().filter(|m| usual(m)).fold((u32::MAX, 0), bounds);
+            (*number, span)
+        });
+        Ok(spans.collect::<Vec<_>>())
+    })?;
+    let spans: Vec<(usize, (u32, u32))> = spans.concat();
+    Ok(spans.chunk_by(|a, b| a.0 == b.0).all(|of_run| {
+        let least = of_run.iter().map(|(_, span)| span.0).min();
+        let most = of_run.iter().map(|(_, span)| span.1).max();
+        most.zip(least).is_none_or(|(most, least)| most.saturating_sub(least) <= 1)
+    }))
+}
+
+/// About the binary logarithm of a norm, above 0.
+fn magnitude_of(vector: &[f64]) -> u32 {
     let square = square_from(vector, &[]);
     match square {
         0.0 => NOTHING,
-        square if square < 1e300 => (square.log2().floor() as i16).div_euclid(2),
+        square if square < 1e300 => {
+            // Those of the least squares are -538 or so.
+            let logarithm = (square.log2().floor() as i32).div_euclid(2);
+            (logarithm + UNUSUAL as i32 / 2).clamp(1, UNUSUAL as i32 - 1) as u32
+        }
         // Not a number, either.
         _ => UNUSUAL,
     }

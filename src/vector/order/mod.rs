@@ -4,6 +4,7 @@
 //! ```text
 //! basis.rs    a few principal coordinates of vectors
 //! cells.rs    points cut at medians, again and again
+//! near.rs     the same, of a few points
 //! points.rs   points in these coordinates, and boxes around them
 //! sample.rs   what the boxes of a sample tell of those of all
 //! reach.rs    tiles of any size, and a tree of the boxes around them
@@ -19,6 +20,7 @@ mod arrange;
 mod basis;
 mod cells;
 mod magnitudes;
+mod near;
 mod points;
 mod reach;
 mod sample;

@@ -14,21 +14,25 @@ pub(super) struct Points<'a> {
     pub slack: &'a [f32],
 }
 
-impl Points<'_> {
+impl<'a> Points<'a> {
     #[inline]
-    pub(super) fn of(&self, point: u32) -> &[f32] {
+    pub(super) fn of(&self, point: u32) -> &'a [f32] {
         &self.coordinates[point as usize * self.dims..][..self.dims]
+    }
+
+    /// Some points, each with its slack.
+    pub(super) fn with_slack(self, some: &[u32]) -> impl Iterator<Item = (&'a [f32], f32)> {
+        some.iter().map(move |&point| (self.of(point), self.slack[point as usize]))
     }
 }
 
-/// Writes the ends of the box around some points, all of which have a place. Their coordinates lie
-/// within their slack.
-pub(super) fn enclose(points: Points<'_>, some: &[u32], ends: &mut [f32]) {
+/// Writes the ends of the box around some points, all of which have a place: their coordinates, perhaps with
+/// others behind them, and the slack within which these lie.
+pub(super) fn enclose<'a>(some: impl Iterator<Item = (&'a [f32], f32)>, ends: &mut [f32]) {
     let mut low = [f32::INFINITY; LANES];
     let mut high = [f32::NEG_INFINITY; LANES];
-    for &point in some {
-        let slack = points.slack[point as usize];
-        let values = points.of(point).iter().zip(low.iter_mut().zip(&mut high));
+    for (coordinates, slack) in some {
+        let values = coordinates.iter().zip(low.iter_mut().zip(&mut high));
         for (&value, (low, high)) in values {
             let (below, above) = (value - slack, value + slack);
             *low = if below < *low { below } else { *low };
@@ -36,7 +40,7 @@ pub(super) fn enclose(points: Points<'_>, some: &[u32], ends: &mut [f32]) {
         }
     }
     // Differences are rounded by half a step at most.
-    let (lower, upper) = ends.split_at_mut(points.dims);
+    let (lower, upper) = ends.split_at_mut(ends.len() / 2);
     lower.iter_mut().zip(low).for_each(|(place, value)| *place = value.next_down());
     upper.iter_mut().zip(high).for_each(|(place, value)| *place = value.next_up());
 }

@@ -305,3 +305,41 @@ fn what_cannot_be_parted_keeps_its_order() {
     let vectors = Vectors::gather(clusters.to_vec(), refused).unwrap();
     assert!(vectors.boxes().is_none());
 }
+
+/// Vectors of one magnitude of norms are neighbours, in the order of their rows.
+#[test]
+fn inner_products_are_ordered_by_magnitudes() {
+    let mut rng = StdRng::seed_from_u64(156);
+    let mut ordered = 0;
+    for round in 0..12_usize {
+        let mut parts = rows(&mut rng, [300, 1500][round % 2], 5, 4, [1, 3, 300][round % 3]);
+        for part in &mut parts {
+            let scale = |number: &mut f64| *number *= 2_f64.powi(rng.random_range(-9..9));
+            part.numbers.iter_mut().for_each(scale);
+        }
+        let plain = gathered(&parts, None, 1);
+        let request = OrderRequest::of(Threshold { metric: Metric::InnerProduct, bound: 1.0 });
+        for threads in [1, 3] {
+            let vectors = gathered(&parts, Some(request), threads);
+            assert_eq!(content(&vectors), content(&plain), "round {round}");
+            let first_row = |vectors: &Vectors, item: u32| vectors.groups().rows(item)[0];
+            let magnitude = |vectors: &Vectors, item: u32| {
+                let square: f64 = vectors.vector(item).iter().map(|v| v * v).sum();
+                match square {
+                    0.0 => i32::MIN,
+                    square if square < 1e300 => (square.log2().floor() as i32).div_euclid(2),
+                    _ => i32::MAX,
+                }
+            };
+            for run in &plain.runs {
+                let mut expected: Vec<u32> = run.items.clone().collect();
+                expected.sort_by_key(|&item| magnitude(&plain, item));
+                ordered += usize::from(!expected.is_sorted());
+                let expected = expected.iter().map(|&item| first_row(&plain, item));
+                let found = run.items.clone().map(|item| first_row(&vectors, item));
+                assert_eq!(found.collect::<Vec<_>>(), expected.collect::<Vec<_>>());
+            }
+        }
+    }
+    assert!(ordered > 12, "{ordered}");
+}
