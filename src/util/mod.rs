@@ -1,5 +1,5 @@
-//! Helpers that know nothing of joins: cancellation, kinds of errors, threads and the
-//! numbers that they share and sort, samples, shared futures, disjoint sets, checksums, the bytes of rows, times of short
+//! Helpers that know nothing of joins: cancellation, kinds of errors, threads and the numbers that they
+//! share and sort, samples, shared futures, disjoint sets, checksums, the bytes of rows, times of short
 //! runs.
 
 pub(crate) mod buffers;
