@@ -42,7 +42,7 @@ pub(in crate::files) fn morselizer(
 ) -> Result<Box<dyn Morselizer>> {
     let whole = source.create_morselizer(Arc::clone(&store), config, partition)?;
     let Some(parquet) = source.downcast_ref::<ParquetSource>() else { return Ok(whole) };
-    let Some((lists, others)) = split(parquet)? else { return Ok(whole) };
+    let Some(Split { lists, others }) = split(parquet)? else { return Ok(whole) };
     let others = others.create_morselizer(Arc::clone(&store), config, partition)?;
     let readers = match parquet.parquet_file_reader_factory() {
         Some(readers) => Arc::clone(readers),
@@ -67,9 +67,16 @@ struct TableList {
     data_type: DataType,
 }
 
-/// The lists that can be read here, and the source of all other columns, with the numbers of rows
-/// as the last. `None` where there are no lists.
-fn split(source: &ParquetSource) -> Result<Option<(Vec<TableList>, Arc<dyn FileSource>)>> {
+/// The columns of a scan.
+struct Split {
+    /// The lists that can be read here.
+    lists: Vec<TableList>,
+    /// The source of all other columns, with the numbers of rows as the last.
+    others: Arc<dyn FileSource>,
+}
+
+/// The columns of a scan; `None` where no lists can be read here.
+fn split(source: &ParquetSource) -> Result<Option<Split>> {
     let table = source.table_schema();
     let Some(projection) = source.projection() else { return Ok(None) };
     let columns: Vec<Option<&Column>> =
@@ -103,7 +110,7 @@ fn split(source: &ParquetSource) -> Result<Option<(Vec<TableList>, Arc<dyn FileS
     let number = ScalarFunctionExpr::try_new(file_row_index(), vec![], &output, config)?;
     others.push(ProjectionExpr::new(Arc::new(number), "__simjoin_row"));
     let others = source.try_pushdown_projection(&ProjectionExprs::new(others))?;
-    Ok(others.map(|others| (lists, others)))
+    Ok(others.map(|others| Split { lists, others }))
 }
 
 /// A partition of a scan.
