@@ -148,7 +148,8 @@ impl InShares {
     }
 }
 
-/// Whether a share has so many rows that one thread would work for long.
+/// Whether a share has far more rows than the average: the thread that takes it would work longer than all
+/// others.
 fn are_uneven(shared: &[InShares], shares: usize, count: usize) -> bool {
     let most = (0..shares).map(|share| shared.iter().map(|part| part.share(share).len()).sum());
     most.max().unwrap_or(0) > 4 * (count / shares) + SHARE_ROWS

@@ -34,7 +34,7 @@ struct Sorting<'a> {
     cancel: &'a CancelFlag,
 }
 
-/// The bytes that sorting so many numbers into so many buckets takes, the result included.
+/// The bytes of a counting sort of `numbers` numbers into `buckets` buckets, the result included.
 pub(crate) fn footprint(numbers: usize, buckets: usize) -> usize {
     // The numbers, in the order of coarse buckets before, and counters.
     size_of::<u32>() * (3 * numbers + 2 * (buckets + 1)) + (1 << 10)

@@ -30,7 +30,8 @@ use super::chunk::ListChunk;
 use super::column::{ListColumn, element_of};
 use super::rows::ListRows;
 
-/// Bytes of lists in a batch, above which it is given in parts: these stay in the caches.
+/// The bytes of the lists of a batch, about. Larger batches of DataFusion are cut into parts, which the
+/// caches of a processor hold.
 const BATCH_BYTES: usize = if cfg!(test) { 1 << 10 } else { 1 << 20 };
 
 /// Opens the files of a scan, with lists of numbers read here where there are any.

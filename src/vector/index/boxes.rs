@@ -144,7 +144,7 @@ pub(super) fn fill_nodes(
 /// The boxes that the nodes of a level are made of.
 #[derive(Clone, Copy)]
 enum Children<'a> {
-    /// Around the panels of a tree with so many points.
+    /// The panels of a tree, and the number of its points.
     Panels(Tree<'a>, usize),
     /// The nodes of the level below.
     Nodes(&'a [f32]),
