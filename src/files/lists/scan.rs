@@ -43,16 +43,11 @@ pub(in crate::files) fn morselizer(
 ) -> Result<Box<dyn Morselizer>> {
     let whole = source.create_morselizer(Arc::clone(&store), config, partition)?;
     let Some(parquet) = source.downcast_ref::<ParquetSource>() else { return Ok(whole) };
-    let Some(Split { lists, others }) = split(parquet)? else { return Ok(whole) };
+    let Some(Split { lists, others, schema }) = split(parquet)? else { return Ok(whole) };
     let others = others.create_morselizer(Arc::clone(&store), config, partition)?;
     let readers = match parquet.parquet_file_reader_factory() {
         Some(readers) => Arc::clone(readers),
         None => Arc::new(DefaultParquetFileReaderFactory::new(Arc::clone(&store))) as _,
-    };
-    let schema = parquet.table_schema().table_schema();
-    let schema = match parquet.projection() {
-        Some(projection) => Arc::new(projection.project_schema(schema)?),
-        None => Arc::clone(schema),
     };
     let metrics = parquet.metrics().clone();
     let scan = Scan { whole, others, lists, schema, store, readers, partition, metrics };
@@ -74,6 +69,8 @@ struct Split {
     lists: Vec<TableList>,
     /// The source of all other columns, with the numbers of rows as the last.
     others: Arc<dyn FileSource>,
+    /// The schema of all of them.
+    schema: SchemaRef,
 }
 
 /// The columns of a scan; `None` where no lists can be read here.
@@ -111,7 +108,7 @@ fn split(source: &ParquetSource) -> Result<Option<Split>> {
     let number = ScalarFunctionExpr::try_new(file_row_index(), vec![], &output, config)?;
     others.push(ProjectionExpr::new(Arc::new(number), "__simjoin_row"));
     let others = source.try_pushdown_projection(&ProjectionExprs::new(others))?;
-    Ok(others.map(|others| Split { lists, others }))
+    Ok(others.map(|others| Split { lists, others, schema: Arc::new(output) }))
 }
 
 /// A partition of a scan.

@@ -220,6 +220,28 @@ async fn limits_end_a_scan() {
     }
 }
 
+/// Batches are cut where their lists are read here, and only there.
+#[tokio::test]
+async fn a_scan_reads_its_lists_here() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("t.parquet");
+    let rng = &mut StdRng::seed_from_u64(3);
+    let form = Form { layout: 2, null_lists: false, null_elements: false, most: 20, distinct: 99 };
+    let array = lists(rng, 700, &DataType::Float32, form);
+    let batch = RecordBatch::try_from_iter([("v", array)]).unwrap();
+    write(&path, &batch, WriterProperties::default());
+    let context = SessionContext::new_with_config(SessionConfig::new().with_target_partitions(1));
+    for (statement, is_here) in
+        [("SELECT v FROM t", true), ("SELECT v, v[1] FROM t", false), ("SELECT 1 FROM t", false)]
+    {
+        let plan = plan(&context, &path, statement).await.unwrap();
+        let theirs = collect(Arc::clone(&plan), context.task_ctx()).await.unwrap().len();
+        let plan = watch_plan(plan, &Arc::default()).unwrap();
+        let ours = collect(plan, context.task_ctx()).await.unwrap().len();
+        assert_eq!((theirs, ours > 10), (1, is_here), "{statement}: {ours}");
+    }
+}
+
 #[test]
 fn other_lists_are_left_to_datafusion() {
     let folder = tempfile::tempdir().unwrap();
