@@ -65,7 +65,7 @@ pub(crate) use repeats::ItemRows;
 pub(crate) use row_encoder::{RowEncoder, RowMatcher};
 pub(crate) use row_forms::RowPlaces;
 pub(crate) use row_groups::{ItemId, RowGroups};
-pub(crate) use rows::{Gathering, InputRow, ReadRows, RowValues};
+pub(crate) use rows::{Gathering, InputRow, ReadRows, RowContent, RowValues};
 pub(crate) use stored::{Domain, StoredForm, StoredRows, Unload};
 pub(crate) use strategy::{
     Cost, DevicePlace, Estimate, Join, Nanos, Probes, StartTimes, Terms, WorkStep,

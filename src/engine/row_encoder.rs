@@ -11,7 +11,7 @@ use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::physical_expr::PhysicalExprRef;
 
 use super::row_forms::RowForm;
-use super::rows::{Content, Gathering, ReadRows, RowValues};
+use super::rows::{Gathering, ReadRows, RowContent, RowValues};
 use super::{
     Axis, BuildEncoder, Collection, EncodeInput, Encoded, Encoding, FinishContext, Growth,
     KeyDictionary, ProbeEncoder, Scratch, StoredForm, StoredRows, Unload,
@@ -121,14 +121,12 @@ impl<V: RowValues> RowEncoder<V> {
             + self.pushes.capacity() * size_of::<Push>()
     }
 
-    /// The rows and elements that a part gets room for, which begins with this many: as many times of them
-    /// as make half of all that was read, or some megabytes.
-    fn room_of_part(&self, rows: usize, elements: usize) -> (usize, usize) {
+    /// The rows and elements that a part gets room for, which begins with this many, of so many bytes: as many
+    /// times of them as make half of all that was read, or some megabytes.
+    fn room_of_part(&self, rows: usize, elements: usize, bytes: usize) -> (usize, usize) {
         const MOST: usize = 1 << 23;
-        let bytes =
-            |part: &ReadRows<V>| ReadRows::<V>::footprint(part.rows.len(), part.content.count());
-        let room = (self.parts.iter().map(bytes).sum::<usize>() / 2).min(MOST);
-        let times = (room / ReadRows::<V>::footprint(rows, elements).max(1)).max(1);
+        let room = (self.parts.iter().map(ReadRows::used_bytes).sum::<usize>() / 2).min(MOST);
+        let times = (room / bytes.max(1)).max(1);
         (times * rows, times * elements)
     }
 }
@@ -144,22 +142,24 @@ impl<V: RowValues> BuildEncoder for RowEncoder<V> {
     ) -> Result<()> {
         let column = V::column(input.values)?;
         let (rows, elements) = (input.values.len(), V::element_count(&column));
-        let has_room = self.parts.last().is_some_and(|part| part.has_room(rows, elements));
+        let has_room = self.parts.last().is_some_and(|part| part.has_room(&column, rows, elements));
+        let footprint = |rows: usize, elements: usize| {
+            ReadRows::<V>::footprint(rows, elements, V::element_bytes(&column))
+        };
         let (row_room, room) = match has_room {
             true => (0, 0),
-            false => self.room_of_part(rows, elements),
+            false => self.room_of_part(rows, elements, footprint(rows, elements)),
         };
         // The lists of parts and of pushes double, a dictionary of keys at most doubles with a batch.
         let lists = 2 * size_of::<ReadRows<V>>() * (self.parts.len() + 4)
             + 2 * size_of::<Push>() * (self.pushes.len() + 4);
         let of_parts: usize = self.parts.iter().map(ReadRows::size_in_bytes).sum();
-        let bytes =
-            of_parts + ReadRows::<V>::footprint(row_room, room) + lists + 2 * keys.size_in_bytes();
+        let bytes = of_parts + footprint(row_room, room) + lists + 2 * keys.size_in_bytes();
         let bytes = (base + bytes + 64).max(self.reserved);
         reservation.try_grow(bytes - self.reserved)?;
         self.reserved = bytes;
         if !has_room {
-            self.parts.push(ReadRows::with_room(row_room, room));
+            self.parts.push(ReadRows::with_room(&column, row_room, room));
         }
         let last = self.parts.len() - 1;
         let part = &mut self.parts[last];
@@ -273,9 +273,11 @@ impl<V: RowValues> ProbeEncoder for RowProbeEncoder<V> {
     ) -> Result<Arc<dyn Collection>> {
         let column = V::column(input.values)?;
         let (rows, elements) = (input.values.len(), V::element_count(&column));
-        let bytes = ReadRows::<V>::footprint(rows, elements) + V::footprint(rows, elements);
+        let element_bytes = V::element_bytes(&column);
+        let bytes =
+            ReadRows::<V>::footprint(rows, elements, element_bytes) + V::footprint(rows, elements);
         reservation.try_resize(base + bytes)?;
-        let mut batch = ReadRows::with_room(rows, elements);
+        let mut batch = ReadRows::with_room(&column, rows, elements);
         batch.read_probes(&self.values, &column, input, keys)?;
         let cancel = &CancelFlag::default();
         let how = Gathering { self_join: false, threads: 1, cancel, reserve: &|_| false };

@@ -24,7 +24,7 @@ pub trait RowValues: Debug + Clone + Send + Sync + 'static {
     /// A row that has been read: its number, its key, and its value or the place of it.
     type Row: Debug + Copy + Send + Sync + 'static;
     /// The elements of values, one value behind the other; `()` where rows hold their values.
-    type Content: Content;
+    type Content: RowContent;
     /// The distinct items of rows.
     type Items: Collection;
 
@@ -39,6 +39,14 @@ pub trait RowValues: Debug + Clone + Send + Sync + 'static {
     fn element_count(_column: &Self::Column) -> usize {
         0
     }
+
+    /// The bytes of an element of a column, as [`Self::content`] has it.
+    fn element_bytes(_column: &Self::Column) -> usize {
+        0
+    }
+
+    /// Room for some elements of a column.
+    fn content(column: &Self::Column, elements: usize) -> Self::Content;
 
     /// Reads a row of a column, and appends the elements of its value to `content`.
     ///
@@ -108,7 +116,7 @@ pub trait RowValues: Debug + Clone + Send + Sync + 'static {
         rows: Range<usize>,
         may_match: impl Fn(usize) -> bool,
     ) -> Result<ArrayRef> {
-        let mut read = ReadRows::<Self>::with_room(rows.len(), 0);
+        let mut read = ReadRows::<Self>::with_room(column, rows.len(), 0);
         for index in rows {
             let key = may_match(index).then_some(0);
             let row = InputRow { index, number: 0, key };
@@ -175,12 +183,9 @@ pub struct Gathering<'a> {
 }
 
 /// The elements of values, one value behind the other.
-pub trait Content: Debug + Default + Send + Sync + 'static {
+pub trait RowContent: Debug + Default + Send + Sync + 'static {
     /// The bytes of an element.
-    const ELEMENT: usize;
-
-    /// Nothing yet, with room for some elements.
-    fn with_room(elements: usize) -> Self;
+    fn element_bytes(&self) -> usize;
 
     /// The number of elements.
     fn count(&self) -> usize;
@@ -192,10 +197,10 @@ pub trait Content: Debug + Default + Send + Sync + 'static {
     fn truncate(&mut self, count: usize);
 }
 
-impl Content for () {
-    const ELEMENT: usize = 0;
-
-    fn with_room(_: usize) -> Self {}
+impl RowContent for () {
+    fn element_bytes(&self) -> usize {
+        0
+    }
 
     fn count(&self) -> usize {
         0
@@ -208,31 +213,9 @@ impl Content for () {
     fn truncate(&mut self, _: usize) {}
 }
 
-impl Content for String {
-    const ELEMENT: usize = 1;
-
-    fn with_room(elements: usize) -> Self {
-        Self::with_capacity(elements)
-    }
-
-    fn count(&self) -> usize {
-        self.len()
-    }
-
-    fn room(&self) -> usize {
-        self.capacity()
-    }
-
-    fn truncate(&mut self, count: usize) {
-        self.truncate(count);
-    }
-}
-
-impl<T: Debug + Send + Sync + 'static> Content for Vec<T> {
-    const ELEMENT: usize = size_of::<T>();
-
-    fn with_room(elements: usize) -> Self {
-        Self::with_capacity(elements)
+impl RowContent for String {
+    fn element_bytes(&self) -> usize {
+        1
     }
 
     fn count(&self) -> usize {
@@ -256,25 +239,31 @@ pub struct ReadRows<V: RowValues> {
 }
 
 impl<V: RowValues> ReadRows<V> {
-    /// Nothing yet, with room for some rows and elements.
-    pub(super) fn with_room(rows: usize, elements: usize) -> Self {
-        Self { rows: Vec::with_capacity(rows), content: V::Content::with_room(elements) }
+    /// Nothing yet, with room for some rows and elements of a column.
+    pub(super) fn with_room(column: &V::Column, rows: usize, elements: usize) -> Self {
+        Self { rows: Vec::with_capacity(rows), content: V::content(column, elements) }
     }
 
-    /// Whether more rows and elements need no more memory.
-    pub(super) fn has_room(&self, rows: usize, elements: usize) -> bool {
+    /// Whether more rows and elements of a column need no more memory.
+    pub(super) fn has_room(&self, column: &V::Column, rows: usize, elements: usize) -> bool {
         rows <= self.rows.capacity() - self.rows.len()
             && elements <= self.content.room() - self.content.count()
+            && self.content.element_bytes() == V::element_bytes(column)
     }
 
     /// The bytes allocated.
     pub(super) fn size_in_bytes(&self) -> usize {
-        Self::footprint(self.rows.capacity(), self.content.room())
+        Self::footprint(self.rows.capacity(), self.content.room(), self.content.element_bytes())
     }
 
-    /// The bytes that `rows` rows and `elements` elements of their values take.
-    pub(super) fn footprint(rows: usize, elements: usize) -> usize {
-        rows * size_of::<V::Row>() + elements * V::Content::ELEMENT
+    /// The bytes of what was read.
+    pub(super) fn used_bytes(&self) -> usize {
+        Self::footprint(self.rows.len(), self.content.count(), self.content.element_bytes())
+    }
+
+    /// The bytes that `rows` rows and `elements` elements of their values take, each of so many bytes.
+    pub(super) fn footprint(rows: usize, elements: usize, element_bytes: usize) -> usize {
+        rows * size_of::<V::Row>() + elements * element_bytes
     }
 
     /// The keys and values of some rows.

@@ -270,12 +270,12 @@ pub(crate) fn prefetch<T>(place: *const T) {
 macro_rules! kernels {
     (
         $(#[$meta:meta])*
-        $vis:vis fn $name:ident [$form:ident : $bound:path, $(const $param:ident : $ptype:ty),*]
+        $vis:vis fn $name:ident [$form:ident : $bound:path, $(const $param:ident : $ptype:ty),* $(; $($kind:ident : $of:path),+)?]
         ($($arg:ident : $type:ty),* $(,)?) $(-> $ret:ty)? $body:block
     ) => {
         $(#[$meta])*
         #[inline]
-        $vis fn $name<$(const $param: $ptype),*>(simd: $crate::simd::Simd, $($arg: $type),*) $(-> $ret)? {
+        $vis fn $name<$($($kind: $of,)+)? $(const $param: $ptype),*>(simd: $crate::simd::Simd, $($arg: $type),*) $(-> $ret)? {
             /// The kernel for any form.
             ///
             /// # Safety
@@ -286,30 +286,30 @@ macro_rules! kernels {
                 reason = "arrays of registers: loops of fixed length unroll"
             )]
             #[inline(always)]
-            unsafe fn any<$form: $bound, $(const $param: $ptype),*>($($arg: $type),*) $(-> $ret)? {
+            unsafe fn any<$form: $bound, $($($kind: $of,)+)? $(const $param: $ptype),*>($($arg: $type),*) $(-> $ret)? {
                 $body
             }
             #[cfg(target_arch = "x86_64")]
             #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vpopcntdq,avx512vnni,popcnt,bmi1")]
-            fn avx512<$(const $param: $ptype),*>($($arg: $type),*) $(-> $ret)? {
+            fn avx512<$($($kind: $of,)+)? $(const $param: $ptype),*>($($arg: $type),*) $(-> $ret)? {
                 // SAFETY: this function has the target features that the form needs.
-                unsafe { any::<$crate::simd::Avx512, $($param),*>($($arg),*) }
+                unsafe { any::<$crate::simd::Avx512, $($($kind,)+)? $($param),*>($($arg),*) }
             }
             #[cfg(target_arch = "x86_64")]
             #[target_feature(enable = "avx2,fma,popcnt")]
-            fn avx2<$(const $param: $ptype),*>($($arg: $type),*) $(-> $ret)? {
+            fn avx2<$($($kind: $of,)+)? $(const $param: $ptype),*>($($arg: $type),*) $(-> $ret)? {
                 // SAFETY: this function has the target features that the form needs.
-                unsafe { any::<$crate::simd::Avx2, $($param),*>($($arg),*) }
+                unsafe { any::<$crate::simd::Avx2, $($($kind,)+)? $($param),*>($($arg),*) }
             }
             match simd.form() {
                 // SAFETY: `Simd` holds a form only if the processor has its target features.
                 #[cfg(target_arch = "x86_64")]
-                $crate::simd::Form::Avx512 => unsafe { avx512::<$($param),*>($($arg),*) },
+                $crate::simd::Form::Avx512 => unsafe { avx512::<$($($kind,)+)? $($param),*>($($arg),*) },
                 // SAFETY: as above.
                 #[cfg(target_arch = "x86_64")]
-                $crate::simd::Form::Avx2 => unsafe { avx2::<$($param),*>($($arg),*) },
+                $crate::simd::Form::Avx2 => unsafe { avx2::<$($($kind,)+)? $($param),*>($($arg),*) },
                 // SAFETY: the portable form needs nothing.
-                _ => unsafe { any::<$crate::simd::Portable, $($param),*>($($arg),*) },
+                _ => unsafe { any::<$crate::simd::Portable, $($($kind,)+)? $($param),*>($($arg),*) },
             }
         }
     };

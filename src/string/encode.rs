@@ -42,6 +42,14 @@ impl RowValues for TextValues {
         (0..texts.len()).filter_map(|row| texts.value(row)).map(str::len).sum()
     }
 
+    fn element_bytes(_: &Texts) -> usize {
+        1
+    }
+
+    fn content(_: &Texts, elements: usize) -> String {
+        String::with_capacity(elements)
+    }
+
     #[inline]
     fn read(&self, texts: &Texts, row: InputRow, to: &mut String) -> Result<ReadRow> {
         let InputRow { index, number, key } = row;

@@ -20,6 +20,7 @@ use std::ops::Range;
 
 use super::bounds::square_of;
 use super::metric::{Metric, Threshold};
+use super::width::Vector;
 use crate::engine::{ANYWHERE, Axis};
 use crate::spec::Side;
 
@@ -120,9 +121,9 @@ impl NormAxis {
     }
 
     /// The position of a vector among those of its length.
-    pub(super) fn position(&self, vector: &[f64]) -> u32 {
+    pub(super) fn position<'a>(&self, vector: impl Into<Vector<'a>>) -> u32 {
         let Some(norms) = self.norms else { return 1 };
-        let square = square_of(vector.iter().copied());
+        let square = square_of(vector.into().iter());
         match square <= MOST_SQUARE {
             true => position_of(square.sqrt() / norms.unit),
             // Not a number, either.

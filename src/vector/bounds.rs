@@ -29,9 +29,10 @@ use datafusion::common::Result;
 use super::collection::Vectors;
 use super::filter::{Bounds, Filter, RowBounds};
 use super::metric::{Metric, Threshold};
-use super::middle::{Middle, spread, square_from};
+use super::middle::{Middle, spread, square_from, square_of_numbers};
 use super::nan::Kind;
 use super::tile::Element;
+use super::width::{Number, Vector, by_width};
 use crate::engine::ItemId;
 use crate::util::cancel::CancelFlag;
 
@@ -115,7 +116,7 @@ pub(super) struct Frame {
 }
 
 /// A power of two that brings the greatest norm of those vectors near 1 that are usual.
-pub(super) fn unit_scale<'a>(vectors: impl Iterator<Item = &'a [f64]>) -> f64 {
+pub(super) fn unit_scale<'a>(vectors: impl Iterator<Item = Vector<'a>>) -> f64 {
     let squares = vectors.map(|vector| square_from(vector, &[]));
     scale_for(squares.filter(|s| s.is_finite()).fold(0.0, f64::max).sqrt())
 }
@@ -150,16 +151,22 @@ const SUM_LANES: usize = 8;
 impl Sums {
     /// Adds numbers, which `exact` changes with those of a centre.
     #[inline]
-    fn add(&mut self, vector: &[f64], centre: &[f64], exact: impl Fn(f64, f64) -> f64) {
+    fn add<T: Number>(
+        &mut self,
+        vector: &[T],
+        centre: &[impl Number],
+        exact: impl Fn(f64, f64) -> f64,
+    ) {
         let (numbers, last) = vector.as_chunks::<SUM_LANES>();
         let (centres, last_centres) = centre[..vector.len()].as_chunks::<SUM_LANES>();
         for (numbers, centres) in numbers.iter().zip(centres) {
             for lane in 0..SUM_LANES {
-                self.add_one(lane, numbers[lane], exact(numbers[lane], centres[lane]));
+                let number = numbers[lane].wide();
+                self.add_one(lane, number, exact(number, centres[lane].wide()));
             }
         }
         for (lane, (number, centre)) in last.iter().zip(last_centres).enumerate() {
-            self.add_one(lane, *number, exact(*number, *centre));
+            self.add_one(lane, number.wide(), exact(number.wide(), centre.wide()));
         }
     }
 
@@ -224,7 +231,7 @@ impl Frame {
     /// When the work is cancelled.
     pub(super) fn of_vectors<'a>(
         threshold: Threshold,
-        vectors: impl Iterator<Item = &'a [f64]>,
+        vectors: impl Iterator<Item = Vector<'a>>,
         cancel: &CancelFlag,
     ) -> Result<Self> {
         Self::of_some(threshold, &vectors.collect::<Vec<_>>(), 1, cancel)
@@ -237,7 +244,7 @@ impl Frame {
     /// When the work is cancelled.
     pub(super) fn of_some(
         threshold: Threshold,
-        vectors: &[&[f64]],
+        vectors: &[Vector<'_>],
         threads: usize,
         cancel: &CancelFlag,
     ) -> Result<Self> {
@@ -282,7 +289,7 @@ impl Frame {
     /// Like [`Self::point`], of a vector.
     pub(super) fn point_of<'a>(
         &self,
-        vector: &[f64],
+        vector: Vector<'_>,
         to: impl Iterator<Item = &'a mut f32>,
     ) -> Rounded {
         self.round(vector, self.scale, to)
@@ -290,24 +297,35 @@ impl Frame {
 
     fn round<'a>(
         &self,
-        vector: &[f64],
+        vector: Vector<'_>,
         scale: f64,
         to: impl Iterator<Item = &'a mut f32>,
     ) -> Rounded {
+        let rounded = by_width!(vector, |numbers| self.round_numbers(numbers, scale, to));
+        rounded.unwrap_or_else(|| self.unusual(vector))
+    }
+
+    /// `None` of what is not usual.
+    fn round_numbers<'a>(
+        &self,
+        vector: &[impl Number],
+        scale: f64,
+        to: impl Iterator<Item = &'a mut f32>,
+    ) -> Option<Rounded> {
         let dimensions = vector.len();
         let (divisor, zero) = match self.threshold.metric {
             Metric::Cosine => {
-                let square = square_from(vector, &[]);
+                let square = square_of_numbers(vector, &[]);
                 (square.sqrt(), square == 0.0)
             }
             _ => (1.0, false),
         };
         if zero {
-            return Rounded::Never;
+            return Some(Rounded::Never);
         }
         let is_usual = (1e-130..1e150).contains(&divisor) && dimensions <= MOST_DIMENSIONS;
         if !is_usual {
-            return self.unusual(vector);
+            return None;
         }
         // Only distances have a centre.
         let (front, back) = vector.split_at(self.centre.len().min(dimensions));
@@ -319,19 +337,20 @@ impl Frame {
         let [given, square, error] = sums.total();
         // The function overflows for greater vectors. Not a number either.
         if !(given <= 1e300 && square <= MOST_SQUARE && error.is_finite()) {
-            return self.unusual(vector);
+            return None;
         }
-        let exact = front.iter().zip(&self.centre).map(|(&v, &c)| moved(v, c));
-        to.zip(exact.chain(back.iter().map(|&v| plain(v)))).for_each(|(to, v)| *to = v as f32);
+        let exact = front.iter().zip(&self.centre).map(|(v, &c)| moved(v.wide(), c));
+        to.zip(exact.chain(back.iter().map(|v| plain(v.wide()))))
+            .for_each(|(to, v)| *to = v as f32);
         let mut off = error.sqrt() * (1.0 + SUMS) + 1e-40;
         if self.threshold.metric == Metric::Cosine {
             // The rounding of the norm.
             off += (dimensions as f64 + 8.0) * U64 / 512.0;
         }
-        Rounded::Usual { square, off }
+        Some(Rounded::Usual { square, off })
     }
 
-    fn unusual(&self, vector: &[f64]) -> Rounded {
+    fn unusual(&self, vector: Vector<'_>) -> Rounded {
         let matches = Kind::of(vector).tame_sign().and_then(|sign| self.threshold.admits_nan(sign));
         matches.map_or(Rounded::Unusual, |matches| Rounded::Nan { matches })
     }
@@ -441,7 +460,7 @@ impl Filter for Frame {
 
     /// For products a scale that fits the greatest vector of a panel, so that vectors of other norms
     /// elsewhere do not matter.
-    fn panel_scale<'a>(&self, vectors: impl Iterator<Item = &'a [f64]>) -> f64 {
+    fn panel_scale<'a>(&self, vectors: impl Iterator<Item = Vector<'a>>) -> f64 {
         match self.threshold.metric {
             Metric::Euclidean | Metric::Cosine => self.scale,
             Metric::InnerProduct => unit_scale(vectors),

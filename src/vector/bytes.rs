@@ -24,6 +24,7 @@ use super::metric::{Metric, Threshold};
 use super::middle::is_usual;
 use super::nan::Kind;
 use super::tile::Element;
+use super::width::{Number, Vector, by_width};
 use crate::engine::ItemId;
 use crate::simd::{Floats, Simd, kernels};
 
@@ -146,9 +147,9 @@ impl ByteFrame {
     }
 
     /// The number that a vector is divided by before it is moved; `None` where it matches nothing.
-    pub(super) fn divisor(metric: Metric, vector: &[f64]) -> Option<f64> {
+    pub(super) fn divisor(metric: Metric, vector: Vector<'_>) -> Option<f64> {
         match metric {
-            Metric::Cosine => Some(square_of(vector.iter().copied()).sqrt()).filter(|n| *n != 0.0),
+            Metric::Cosine => Some(square_of(vector.iter()).sqrt()).filter(|n| *n != 0.0),
             Metric::Euclidean | Metric::InnerProduct => Some(1.0),
         }
     }
@@ -156,7 +157,7 @@ impl ByteFrame {
     /// Writes the integers of a vector, each with `bias` added to its byte.
     pub(super) fn quantise<'a>(
         &self,
-        vector: &[f64],
+        vector: Vector<'_>,
         scale: f64,
         bias: u8,
         to: impl Iterator<Item = &'a mut i32>,
@@ -176,11 +177,14 @@ impl ByteFrame {
                 *to = i32::from_ne_bytes(quad.map(|q| q.wrapping_add(bias)));
             }
         };
-        let sums = integers(self.simd, vector, &self.centre, [1.0 / divisor, scale], &mut write);
+        let scales = [1.0 / divisor, scale];
+        let sums = by_width!(vector, |numbers| {
+            integers(self.simd, numbers, &self.centre, scales, &mut write)
+        });
         self.total(sums, dimensions, scale)
     }
 
-    fn unusual(&self, vector: &[f64]) -> Quantised {
+    fn unusual(&self, vector: Vector<'_>) -> Quantised {
         let matches = Kind::of(vector).tame_sign().and_then(|sign| self.threshold.admits_nan(sign));
         matches.map_or(Quantised::Unusual, |matches| Quantised::Nan { matches })
     }
@@ -238,7 +242,7 @@ impl ByteFrame {
     }
 
     /// The scale of a probe vector for products.
-    fn row_scale(&self, vector: &[f64]) -> f64 {
+    fn row_scale(&self, vector: Vector<'_>) -> f64 {
         let greatest = vector.iter().fold(0.0, |greatest: f64, v| v.abs().max(greatest));
         match self.is_fixed && greatest <= MOST {
             true => 1.0,
@@ -265,7 +269,7 @@ impl LaneSums {
     #[inline(always)]
     fn add(
         &mut self,
-        numbers: &[f64; LANES],
+        numbers: &[impl Number; LANES],
         centre: &[f64; LANES],
         [inverse, scale]: [f64; 2],
     ) -> [[u8; QUAD]; QUADS] {
@@ -274,7 +278,7 @@ impl LaneSums {
         let [sum, square, off, all_off] = &mut self.0;
         let mut integers = [[0; QUAD]; QUADS];
         for lane in 0..LANES {
-            let exact = (numbers[lane] * inverse - centre[lane]) * scale;
+            let exact = (numbers[lane].wide() * inverse - centre[lane]) * scale;
             let below = if exact < MOST { exact } else { MOST };
             let in_cube = if below > -MOST { below } else { -MOST };
             let rounded = in_cube + ROUND;
@@ -292,17 +296,17 @@ impl LaneSums {
 
 /// The first numbers of a slice, and zeros behind them.
 #[inline(always)]
-fn padded(numbers: &[f64]) -> [f64; LANES] {
+fn padded(numbers: &[impl Number]) -> [f64; LANES] {
     let mut lanes = [0.0; LANES];
-    lanes.iter_mut().zip(numbers).for_each(|(lane, number)| *lane = *number);
+    lanes.iter_mut().zip(numbers).for_each(|(lane, number)| *lane = number.wide());
     lanes
 }
 
 kernels! {
     /// Gives the integers of a vector to `write`, with the number of elements that count. A centre may have
     /// fewer dimensions, or more.
-    fn integers[F: Floats,](
-        vector: &[f64],
+    fn integers[F: Floats, ; T: Number](
+        vector: &[T],
         centre: &[f64],
         scales: [f64; 2],
         write: &mut impl FnMut([[u8; QUAD]; QUADS], usize),
@@ -343,7 +347,7 @@ impl Filter for ByteFrame {
         self.head
     }
 
-    fn panel_scale<'a>(&self, vectors: impl Iterator<Item = &'a [f64]>) -> f64 {
+    fn panel_scale<'a>(&self, vectors: impl Iterator<Item = Vector<'a>>) -> f64 {
         match self.threshold.metric {
             Metric::InnerProduct if !self.is_fixed => {
                 (self.scale * unit_scale(vectors)).clamp(1.0 / MOST_SCALE, MOST_SCALE)

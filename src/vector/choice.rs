@@ -12,6 +12,7 @@ use super::filter::{Bounds, Filter, RowBounds, steady};
 use super::metric::{Metric, Threshold};
 use super::middle::{Middle, is_usual, spread, square_from};
 use super::tile::{Element, PANEL, Panels, RowLayout, Rows, products};
+use super::width::Vector;
 use crate::engine::{ItemId, MatchSpec, Pairing, PrepareContext};
 use crate::simd::Simd;
 
@@ -169,10 +170,10 @@ impl<'a> Sample<'a> {
 
     /// The vectors that are usual, and what they are divided by before they are moved; for products, as
     /// if each were a panel.
-    fn vectors(&self) -> impl Iterator<Item = (&'a [f64], f64)> {
+    fn vectors(&self) -> impl Iterator<Item = (Vector<'a>, f64)> {
         let metric = self.threshold.metric;
         let vectors = self.build.iter().map(|&item| self.vectors.vector(item));
-        vectors.filter(|vector| is_usual(vector)).filter_map(move |vector| {
+        vectors.filter(|vector| is_usual(*vector)).filter_map(move |vector| {
             let divisor = match metric {
                 Metric::InnerProduct => Some(1.0 / unit_scale(std::iter::once(vector))),
                 _ => ByteFrame::divisor(metric, vector),
@@ -204,10 +205,10 @@ impl<'a> Sample<'a> {
             }
         };
         let square = limit * limit;
-        let is_near = |(vector, _): &(&[f64], f64)| {
-            metric != Metric::Euclidean || square_from(vector, &centre) <= square
+        let is_near = |(vector, _): &(Vector<'_>, f64)| {
+            metric != Metric::Euclidean || square_from(*vector, &centre) <= square
         };
-        let moved = |(vector, divisor): (&[f64], f64)| {
+        let moved = |(vector, divisor): (Vector<'_>, f64)| {
             let centres = centre.iter().copied().chain(std::iter::repeat(0.0));
             vector.iter().zip(centres).map(|(v, c)| (v / divisor - c).abs()).fold(0.0, f64::max)
         };
@@ -216,7 +217,7 @@ impl<'a> Sample<'a> {
     }
 
     fn is_whole(&self) -> bool {
-        let is_whole = |v: &f64| v.fract() == 0.0 && v.abs() < 1e6;
+        let is_whole = |v: f64| v.fract() == 0.0 && v.abs() < 1e6;
         self.threshold.metric != Metric::Cosine
             && self.vectors().all(|(vector, _)| vector.iter().all(is_whole))
     }

@@ -9,8 +9,8 @@ use foldhash::fast::FixedState;
 
 use super::boxes::Boxes;
 use super::copies::VectorCopies;
+use super::width::{Vector, VectorNumbers};
 use crate::engine::{ItemId, KeyId, MatchSpec, Pairing, RowGroups, collection};
-use crate::simd::prefetch;
 
 /// The value that a row is joined by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,10 +38,10 @@ pub(super) struct ReadRow {
 impl ReadRow {
     /// The numbers of the row among all that were read with it; none where it is no vector.
     #[inline]
-    pub(super) fn of(self, numbers: &[f64]) -> &[f64] {
+    pub(super) fn of(self, numbers: &VectorNumbers) -> Vector<'_> {
         match self.content {
-            Content::Vector => &numbers[self.start..self.start + self.len as usize],
-            _ => &[],
+            Content::Vector => numbers.vector(self.start..self.start + self.len as usize),
+            _ => Vector::EMPTY,
         }
     }
 }
@@ -50,12 +50,18 @@ impl ReadRow {
 #[derive(Debug, Clone, Default)]
 pub(super) struct ReadRows {
     pub rows: Vec<ReadRow>,
-    pub numbers: Vec<f64>,
+    pub numbers: VectorNumbers,
 }
 
 impl ReadRows {
-    pub(crate) fn vector(&self, row: &ReadRow) -> &[f64] {
+    pub(crate) fn vector(&self, row: &ReadRow) -> Vector<'_> {
         row.of(&self.numbers)
+    }
+
+    /// The same rows, with narrow numbers where that is possible.
+    #[cfg(test)]
+    pub(super) fn narrowed(self) -> Self {
+        Self { numbers: self.numbers.narrowed(), ..self }
     }
 }
 
@@ -85,7 +91,7 @@ pub(crate) struct Vectors {
     /// By item, where its numbers lie.
     pub(super) places: Vec<NumbersPlace>,
     /// As they were read, or one behind the other.
-    pub(super) parts: Vec<Vec<f64>>,
+    pub(super) parts: Vec<VectorNumbers>,
     /// The numbers of all items.
     pub(super) number_count: usize,
     pub(super) runs: Vec<Run>,
@@ -96,15 +102,11 @@ pub(crate) struct Vectors {
 }
 
 /// A hash that is equal in every process.
-pub(super) fn hash_of(key: KeyId, content: Content, vector: &[f64]) -> u64 {
+pub(super) fn hash_of(key: KeyId, content: Content, vector: Vector<'_>) -> u64 {
     let mut hasher = FixedState::default().build_hasher();
     hasher.write_u64(u64::from(key) << 2 | content as u64);
     vector.iter().for_each(|number| hasher.write_u64(number.to_bits()));
     hasher.finish()
-}
-
-pub(super) fn is_equal(a: &[f64], b: &[f64]) -> bool {
-    a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.to_bits() == b.to_bits())
 }
 
 impl Vectors {
@@ -115,11 +117,11 @@ impl Vectors {
 
     /// The numbers of a vector; none where the item is not one.
     #[inline]
-    pub(crate) fn vector(&self, item: ItemId) -> &[f64] {
+    pub(crate) fn vector(&self, item: ItemId) -> Vector<'_> {
         let NumbersPlace { part, len, start } = self.places[item as usize];
         match len {
-            0 => &[],
-            _ => &self.parts[part as usize][start..start + len as usize],
+            0 => Vector::EMPTY,
+            _ => self.parts[part as usize].vector(start..start + len as usize),
         }
     }
 
@@ -127,23 +129,20 @@ impl Vectors {
     /// beyond the last item.
     #[inline]
     pub(super) fn prefetch(&self, item: ItemId) {
-        /// The numbers of a line of the cache, of which the processor brings the others by itself.
-        const LINE: usize = 8;
-        const LINES: usize = 4;
-        let Some(&NumbersPlace { part, len, start }) = self.places.get(item as usize) else {
-            return;
-        };
-        let numbers = &self.parts[part as usize];
-        for line in 0..(len as usize).div_ceil(LINE).min(LINES) {
-            prefetch(&numbers[start + line * LINE]);
+        /// The processor brings the others by itself.
+        const FIRST: usize = 256;
+        if (item as usize) < self.places.len() {
+            self.vector(item).prefetch(FIRST);
         }
     }
 
     /// The numbers of some items, where they lie one behind the other.
-    pub(super) fn numbers_of(&self, items: Range<ItemId>) -> Option<&[f64]> {
+    pub(super) fn numbers_of(&self, items: Range<ItemId>) -> Option<Vector<'_>> {
         let places = &self.places[items.start as usize..items.end as usize];
         let mut places = places.iter().filter(|place| place.len > 0);
-        let Some(&NumbersPlace { part, len, start }) = places.next() else { return Some(&[]) };
+        let Some(&NumbersPlace { part, len, start }) = places.next() else {
+            return Some(Vector::EMPTY);
+        };
         let mut end = start + len as usize;
         for place in places {
             if (place.part, place.start) != (part, end) {
@@ -151,7 +150,7 @@ impl Vectors {
             }
             end += place.len as usize;
         }
-        Some(&self.parts[part as usize][start..end])
+        Some(self.parts[part as usize].vector(start..end))
     }
 
     /// Boxes around groups of neighbours, where there are any.
@@ -206,8 +205,8 @@ collection!(Vectors, |this| {
     this.contents.capacity() * size_of::<Content>()
         + this.lens.capacity() * size_of::<u32>()
         + this.places.capacity() * size_of::<NumbersPlace>()
-        + this.parts.iter().map(|part| part.capacity() * size_of::<f64>()).sum::<usize>()
-        + this.parts.capacity() * size_of::<Vec<f64>>()
+        + this.parts.iter().map(VectorNumbers::size_in_bytes).sum::<usize>()
+        + this.parts.capacity() * size_of::<VectorNumbers>()
         + this.runs.capacity() * size_of::<Run>()
         + this.boxes.as_ref().map_or(0, Boxes::size_in_bytes)
 });

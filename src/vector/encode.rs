@@ -10,6 +10,7 @@ use super::metric::{Metric, Threshold};
 use super::numbers::{Numbers, Row};
 use super::order::OrderRequest;
 use super::stored::stored;
+use super::width::{Vector, VectorNumbers};
 use crate::engine::{self, Axis, InputRow, KeyId, RowValues};
 
 /// The vectors of rows.
@@ -28,13 +29,13 @@ impl VectorValues {
 }
 
 /// The value of a row: its content, the number of its dimensions, and its numbers.
-pub(super) type Value<'a> = (Content, u32, &'a [f64]);
+pub(super) type Value<'a> = (Content, u32, Vector<'a>);
 
 impl RowValues for VectorValues {
     type Column = Numbers;
     type Value<'a> = Value<'a>;
     type Row = ReadRow;
-    type Content = Vec<f64>;
+    type Content = VectorNumbers;
     type Items = Vectors;
 
     fn column(values: &dyn Array) -> Result<Numbers> {
@@ -45,8 +46,16 @@ impl RowValues for VectorValues {
         numbers.element_count()
     }
 
+    fn element_bytes(numbers: &Numbers) -> usize {
+        if numbers.are_narrow() { size_of::<f32>() } else { size_of::<f64>() }
+    }
+
+    fn content(numbers: &Numbers, elements: usize) -> VectorNumbers {
+        VectorNumbers::with_room(numbers.are_narrow(), elements)
+    }
+
     #[inline]
-    fn read(&self, numbers: &Numbers, row: InputRow, to: &mut Vec<f64>) -> Result<ReadRow> {
+    fn read(&self, numbers: &Numbers, row: InputRow, to: &mut VectorNumbers) -> Result<ReadRow> {
         let InputRow { index, number, key } = row;
         let none = ReadRow { row: number, key: 0, content: Content::None, len: 0, start: to.len() };
         let Some(key) = key else { return Ok(none) };
@@ -57,7 +66,7 @@ impl RowValues for VectorValues {
             Row::Null | Row::WithNull(_) => (Content::None, 0),
             Row::Vector(range) => {
                 let len = range.len();
-                numbers.append(range, to);
+                numbers.add_to(range, to);
                 (Content::Vector, len)
             }
         };
@@ -72,7 +81,7 @@ impl RowValues for VectorValues {
     }
 
     #[inline]
-    fn item<'a>(row: &ReadRow, numbers: &'a Vec<f64>) -> Option<(KeyId, Value<'a>)> {
+    fn item<'a>(row: &ReadRow, numbers: &'a VectorNumbers) -> Option<(KeyId, Value<'a>)> {
         let value = (row.content, row.len, row.of(numbers));
         (row.content != Content::None).then_some((row.key, value))
     }

@@ -5,6 +5,7 @@ use std::fmt::Debug;
 use super::collection::Vectors;
 use super::metric::Threshold;
 use super::tile::Element;
+use super::width::Vector;
 use crate::engine::ItemId;
 
 /// The bound of an element.
@@ -50,7 +51,7 @@ pub(super) trait Filter: Debug + Send + Sync + 'static {
     }
 
     /// The scale of a panel of these build vectors.
-    fn panel_scale<'a>(&self, vectors: impl Iterator<Item = &'a [f64]>) -> f64;
+    fn panel_scale<'a>(&self, vectors: impl Iterator<Item = Vector<'a>>) -> f64;
 
     /// Writes a build item of a panel of this scale to `to`, each element to the next place of it.
     fn build<'a>(

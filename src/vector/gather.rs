@@ -5,12 +5,11 @@ use std::ops::Range;
 
 use datafusion::common::Result;
 
-use super::collection::{
-    Content, NumbersPlace, ReadRow, ReadRows, Run, Vectors, hash_of, is_equal,
-};
+use super::collection::{Content, NumbersPlace, ReadRow, ReadRows, Run, Vectors, hash_of};
 use super::metric::Metric;
 use super::order::{OrderRequest, Resources, arrange, by_magnitude};
-use crate::engine::{Distinct, ItemId, ItemRows, Place, places_by_row};
+use super::width::{Number, Vector, VectorNumbers, by_width};
+use crate::engine::{Distinct, ItemId, ItemRows, Place, RowContent, places_by_row};
 use crate::simd::prefetch;
 use crate::util::cancel::{CancelFlag, sort_unstable_by_key};
 use crate::util::counting_sort;
@@ -24,9 +23,6 @@ const SKETCH: usize = 32;
 
 /// Numbers of a vector, on the average, from which on sketches take less time than hashes. Tests want both.
 const LEAST_SKETCHED: usize = if cfg!(test) { SKETCH + 1 } else { 8 * SKETCH };
-
-/// Numbers of a line of the cache.
-const CACHE_LINE: usize = 8;
 
 /// Numbers handled between two looks at the flag.
 const CHECK_EVERY: usize = 1 << 16;
@@ -63,9 +59,11 @@ impl Vectors {
         rows * (words + items + tables) + 256
     }
 
-    /// The collection of rows that were read in several parts, whose numbers differ, by one thread.
+    /// The collection of rows that were read in several parts, whose numbers differ, by one thread. Numbers of
+    /// a part are narrow where they can be.
     #[cfg(test)]
     pub(super) fn of(parts: Vec<ReadRows>, cancel: &CancelFlag) -> Result<Self> {
+        let parts = parts.into_iter().map(ReadRows::narrowed).collect();
         Self::gather(parts, Gathering { order: None, threads: 1, cancel, reserve: &|_| false })
     }
 
@@ -107,12 +105,14 @@ impl Vectors {
         let groups = distinct.groups(&input, &items, how.cancel)?;
         drop(distinct);
         let mut vectors = input.collect(&items)?;
-        let given: usize = parts.iter().map(|part| part.numbers.capacity()).sum();
+        let given: usize = parts.iter().map(|part| part.numbers.room()).sum();
+        let are_narrow = parts.iter().all(|part| part.numbers.is_narrow());
+        let bytes = if are_narrow { size_of::<f32>() } else { size_of::<f64>() };
         // Where most rows are equal to others, their numbers are not worth their memory.
-        let is_waste = vectors.number_count < given / 2
-            && (how.reserve)(vectors.number_count * size_of::<f64>());
+        let is_waste =
+            vectors.number_count < given / 2 && (how.reserve)(vectors.number_count * bytes);
         if is_waste {
-            input.copy_numbers(&items, &mut vectors)?;
+            input.copy_numbers(&items, &mut vectors, are_narrow)?;
         } else {
             drop(input);
             vectors.parts = parts.into_iter().map(|part| part.numbers).collect();
@@ -136,9 +136,9 @@ fn add_to_runs(runs: &mut Vec<Run>, run: Run) -> bool {
 }
 
 /// The numbers of a vector's sketch: vectors of images or of counts begin and end alike.
-fn middle_of(vector: &[f64]) -> &[f64] {
+fn middle_of(vector: Vector<'_>) -> Vector<'_> {
     let start = vector.len().saturating_sub(SKETCH) / 2;
-    &vector[start..vector.len().min(start + SKETCH)]
+    vector.part(start..vector.len().min(start + SKETCH))
 }
 
 impl ItemRows for Input<'_> {
@@ -162,10 +162,7 @@ impl ItemRows for Input<'_> {
             return self.hash(place);
         }
         if place as usize + AHEAD < self.places.len() {
-            let vector = self.vector(place + AHEAD as u32);
-            for line in middle_of(vector).chunks(CACHE_LINE) {
-                prefetch(&line[0]);
-            }
+            middle_of(self.vector(place + AHEAD as u32)).prefetch(SKETCH * size_of::<f64>());
         }
         let row = self.row(place);
         (row.content != Content::None)
@@ -179,7 +176,7 @@ impl ItemRows for Input<'_> {
     fn is_same(&self, a: u32, b: u32) -> bool {
         let (of_a, of_b) = (self.row(a), self.row(b));
         (of_a.key, of_a.content, of_a.len) == (of_b.key, of_b.content, of_b.len)
-            && is_equal(self.vector(a), self.vector(b))
+            && self.vector(a).is_same(self.vector(b))
     }
 }
 
@@ -202,7 +199,7 @@ impl<'a> Input<'a> {
     }
 
     #[inline]
-    fn vector(&self, place: u32) -> &'a [f64] {
+    fn vector(&self, place: u32) -> Vector<'a> {
         self.parts[self.places[place as usize].part as usize].vector(self.row(place))
     }
 
@@ -300,33 +297,52 @@ impl<'a> Input<'a> {
         Ok(vectors)
     }
 
-    /// Copies the numbers of the items of a collection, one behind the other.
-    fn copy_numbers(&self, items: &[u32], vectors: &mut Vectors) -> Result<()> {
-        let count = vectors.number_count;
+    /// Copies the numbers of the items of a collection, one behind the other; as `f32` where all are that.
+    fn copy_numbers(&self, items: &[u32], vectors: &mut Vectors, are_narrow: bool) -> Result<()> {
         let mut end = 0;
         for place in &mut vectors.places {
             (place.part, place.start) = (0, end);
             end += place.len as usize;
         }
+        let places = &vectors.places;
+        vectors.parts = vec![match are_narrow {
+            true => VectorNumbers::Narrow(self.copied(items, places, end, |v| v as f32)?),
+            false => VectorNumbers::Wide(self.copied(items, places, end, |v| v)?),
+        }];
+        Ok(())
+    }
+
+    /// The numbers of the items, `count` in all, each where its place says.
+    fn copied<T: Number>(
+        &self,
+        items: &[u32],
+        places: &[NumbersPlace],
+        count: usize,
+        convert: impl Fn(f64) -> T + Sync,
+    ) -> Result<Vec<T>> {
         let mut numbers = Vec::with_capacity(count);
         let mut rest = &mut numbers.spare_capacity_mut()[..count];
         let mut tasks = vec![];
         let share = self.share(items.len());
         for (task, items) in items.chunks(share).enumerate() {
-            let next = vectors.places.get((task + 1) * share).map_or(count, |place| place.start);
-            let (own, others) = rest.split_at_mut(next - vectors.places[task * share].start);
+            let next = places.get((task + 1) * share).map_or(count, |place| place.start);
+            let (own, others) = rest.split_at_mut(next - places[task * share].start);
             tasks.push((items, own));
             rest = others;
         }
-        for_each(self.threads, tasks, |(items, to)| self.copy(items, to))?;
+        for_each(self.threads, tasks, |(items, to)| self.copy(items, to, &convert))?;
         // SAFETY: the capacity is `count` at least, and every item wrote its numbers: all of them.
         unsafe { numbers.set_len(count) };
-        vectors.parts = vec![numbers];
-        Ok(())
+        Ok(numbers)
     }
 
     /// Writes the numbers of some items.
-    fn copy(&self, items: &[u32], mut to: &mut [MaybeUninit<f64>]) -> Result<()> {
+    fn copy<T: Number>(
+        &self,
+        items: &[u32],
+        mut to: &mut [MaybeUninit<T>],
+        convert: impl Fn(f64) -> T,
+    ) -> Result<()> {
         let mut numbers = 0;
         for &place in items {
             let vector = self.vector(place);
@@ -336,7 +352,11 @@ impl<'a> Input<'a> {
                 numbers = 0;
             }
             let (own, rest) = to.split_at_mut(vector.len());
-            own.write_copy_of_slice(vector);
+            by_width!(vector, |numbers| {
+                for (to, number) in own.iter_mut().zip(numbers) {
+                    to.write(convert(number.wide()));
+                }
+            });
             to = rest;
         }
         Ok(())

@@ -12,9 +12,9 @@ use super::encode::VectorValues;
 use super::index::{self, VectorIndex};
 use super::join::VectorJoin;
 use super::metric::{ArgumentOrder, Joining, Metric, Threshold};
-use super::nan::VectorPair;
 use super::nested_loop;
 use super::strategies::{NestedLoop, OF_PRODUCTS, STRATEGIES};
+use super::width::VectorPair;
 use crate::engine::{
     Axis, BuildEncoder, DeviceRequest, Encoding, Growth, ItemPair, KeyDictionary, MatchSpec,
     Matcher, Pairing, PrepareContext, RowEncoder, RowMatcher, Strategy, StrategyName, WorkStep,

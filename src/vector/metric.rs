@@ -9,6 +9,7 @@ use datafusion::functions_nested::distance::{ArrayDistance, array_distance_udf};
 use datafusion::functions_nested::inner_product::{InnerProduct, inner_product_udf};
 use datafusion::logical_expr::ScalarUDF;
 
+use super::width::{Number, Vector, VectorPair, by_width, narrow_pairs, wide_pairs};
 use crate::engine::{MatchOrder, MatchSpec, Orders};
 use crate::spec::{Function, FunctionInfo, Order, Predicate, Side};
 
@@ -118,7 +119,12 @@ impl Metric {
     ///
     /// When DataFusion's function fails.
     #[cfg(test)]
-    pub(crate) fn value(self, x: &[f64], y: &[f64]) -> Result<Option<f64>> {
+    pub(crate) fn value<'a>(
+        self,
+        x: impl Into<Vector<'a>>,
+        y: impl Into<Vector<'a>>,
+    ) -> Result<Option<f64>> {
+        let (x, y) = (x.into(), y.into());
         match self.number(x, y) {
             // The sign of NaN, which decides comparisons, follows from the order of operands that
             // the compiler chose for DataFusion's function.
@@ -131,15 +137,29 @@ impl Metric {
 
     /// The value, NaN of any sign.
     #[inline]
-    pub(super) fn number(self, x: &[f64], y: &[f64]) -> Option<f64> {
-        let [number] = self.numbers([[x, y]]);
+    pub(super) fn number(self, x: Vector<'_>, y: Vector<'_>) -> Option<f64> {
+        let [number] = by_width!(x, |x| by_width!(y, |y| self.numbers_of([(x, y)])));
         number
     }
 
     /// The values for some pairs of vectors of one length. Each is a chain of additions that wait for each other;
-    /// those of several pairs do not.
+    /// those of several pairs of like widths do not.
     #[inline]
-    pub(super) fn numbers<const N: usize>(self, pairs: [[&[f64]; 2]; N]) -> [Option<f64>; N] {
+    pub(super) fn numbers<const N: usize>(self, pairs: [VectorPair<'_>; N]) -> [Option<f64>; N] {
+        if let Some(pairs) = narrow_pairs(pairs) {
+            return self.numbers_of(pairs);
+        }
+        if let Some(pairs) = wide_pairs(pairs) {
+            return self.numbers_of(pairs);
+        }
+        pairs.map(|[x, y]| self.number(x, y))
+    }
+
+    #[inline]
+    fn numbers_of<X: Number, Y: Number, const N: usize>(
+        self,
+        pairs: [(&[X], &[Y]); N],
+    ) -> [Option<f64>; N] {
         match self {
             Self::Euclidean => {
                 // The sum of an iterator begins with it.
@@ -160,20 +180,20 @@ impl Metric {
 
 /// Sums over the coordinates of pairs of vectors of one length, from left to right, of what `terms` gives.
 #[inline(always)]
-fn sums<const N: usize, const S: usize>(
-    pairs: [[&[f64]; 2]; N],
+fn sums<X: Number, Y: Number, const N: usize, const S: usize>(
+    pairs: [(&[X], &[Y]); N],
     first: [f64; S],
     terms: impl Fn(f64, f64) -> [f64; S],
 ) -> [[f64; S]; N] {
     /// Coordinates whose terms are computed before they are added.
     const RUN: usize = 8;
-    let len = pairs.iter().flatten().map(|vector| vector.len()).min().unwrap_or(0);
+    let len = pairs.iter().map(|(x, y)| x.len().min(y.len())).min().unwrap_or(0);
     let mut sums = [first; N];
-    let runs = pairs.map(|pair| pair.map(|vector| vector[..len].as_chunks::<RUN>()));
+    let runs = pairs.map(|(x, y)| (x[..len].as_chunks::<RUN>(), y[..len].as_chunks::<RUN>()));
     for run in 0..len / RUN {
-        let terms = runs.map(|[(xs, _), (ys, _)]| {
+        let terms = runs.map(|((xs, _), (ys, _))| {
             let (xs, ys) = (&xs[run], &ys[run]);
-            std::array::from_fn::<_, RUN, _>(|place| terms(xs[place], ys[place]))
+            std::array::from_fn::<_, RUN, _>(|place| terms(xs[place].wide(), ys[place].wide()))
         });
         for place in 0..RUN {
             for (sums, terms) in sums.iter_mut().zip(&terms) {
@@ -181,9 +201,9 @@ fn sums<const N: usize, const S: usize>(
             }
         }
     }
-    for (sums, [(_, xs), (_, ys)]) in sums.iter_mut().zip(runs) {
+    for (sums, ((_, xs), (_, ys))) in sums.iter_mut().zip(runs) {
         for (x, y) in xs.iter().zip(ys) {
-            sums.iter_mut().zip(terms(*x, *y)).for_each(|(sum, term)| *sum += term);
+            sums.iter_mut().zip(terms(x.wide(), y.wide())).for_each(|(sum, term)| *sum += term);
         }
     }
     sums
@@ -226,7 +246,12 @@ impl Threshold {
     ///
     /// When DataFusion's function fails.
     #[inline]
-    pub(super) fn decide(self, x: &[f64], y: &[f64], orders: ArgumentOrder) -> Result<Decision> {
+    pub(super) fn decide(
+        self,
+        x: Vector<'_>,
+        y: Vector<'_>,
+        orders: ArgumentOrder,
+    ) -> Result<Decision> {
         match self.decide_alone(x, y) {
             Some(decision) => Ok(decision),
             None => Ok(self.ask(&[[x, y]], orders)?.pop().unwrap_or(Decision::Neither)),
@@ -236,7 +261,7 @@ impl Threshold {
     /// The decision in any order; `None` where the value is NaN, and the sign of it, which the order of the
     /// arguments may change, is what the function [says](Self::ask).
     #[inline]
-    pub(super) fn decide_alone(self, x: &[f64], y: &[f64]) -> Option<Decision> {
+    pub(super) fn decide_alone(self, x: Vector<'_>, y: Vector<'_>) -> Option<Decision> {
         match self.metric.number(x, y) {
             None => Some(Decision::Neither),
             Some(value) if value.is_nan() => self.decide_nan(x, y),
@@ -247,7 +272,11 @@ impl Threshold {
 
     /// Whether two vectors of one length match, in the order given, by the function where that is NaN.
     #[cfg(test)]
-    pub(super) fn matches(self, x: &[f64], y: &[f64]) -> Result<bool> {
+    pub(super) fn matches<'a>(
+        self,
+        x: impl Into<Vector<'a>>,
+        y: impl Into<Vector<'a>>,
+    ) -> Result<bool> {
         Ok(self.metric.value(x, y)?.is_some_and(|value| self.admits(value)))
     }
 }

@@ -7,6 +7,7 @@ use std::ops::Range;
 
 use datafusion::common::Result;
 
+use super::width::{Number, Vector, by_width};
 use crate::engine::ItemId;
 use crate::util::cancel::CancelFlag;
 use crate::util::parallel::{map, ranges};
@@ -42,7 +43,11 @@ pub(super) fn spread(
 
 /// The square of the distance of a vector from a centre, which may have fewer dimensions. In lanes:
 /// additions wait for each other.
-pub(super) fn square_from(vector: &[f64], centre: &[f64]) -> f64 {
+pub(super) fn square_from(vector: Vector<'_>, centre: &[f64]) -> f64 {
+    by_width!(vector, |numbers| square_of_numbers(numbers, centre))
+}
+
+pub(super) fn square_of_numbers<T: Number>(vector: &[T], centre: &[f64]) -> f64 {
     const LANES: usize = 8;
     let (front, back) = vector.split_at(centre.len().min(vector.len()));
     let mut sums = [0.0; LANES];
@@ -50,22 +55,23 @@ pub(super) fn square_from(vector: &[f64], centre: &[f64]) -> f64 {
     let (cs, last_c) = centre[..front.len()].as_chunks::<LANES>();
     for (x, c) in xs.iter().zip(cs) {
         for lane in 0..LANES {
-            let off = x[lane] - c[lane];
+            let off = x[lane].wide() - c[lane];
             sums[lane] += off * off;
         }
     }
     let (numbers, last) = back.as_chunks::<LANES>();
     for numbers in numbers {
         for lane in 0..LANES {
-            sums[lane] += numbers[lane] * numbers[lane];
+            sums[lane] += numbers[lane].wide() * numbers[lane].wide();
         }
     }
-    let rest: f64 = last_x.iter().zip(last_c).map(|(x, c)| (x - c) * (x - c)).sum();
-    sums.iter().sum::<f64>() + rest + last.iter().map(|v| v * v).sum::<f64>()
+    let off = last_x.iter().zip(last_c).map(|(x, c)| x.wide() - c);
+    let rest: f64 = off.map(|off| off * off).sum();
+    sums.iter().sum::<f64>() + rest + last.iter().map(|v| v.wide() * v.wide()).sum::<f64>()
 }
 
 /// Whether the square of a norm is so small that sums with it are finite.
-pub(super) fn is_usual(vector: &[f64]) -> bool {
+pub(super) fn is_usual(vector: Vector<'_>) -> bool {
     square_from(vector, &[]) < 1e300
 }
 
@@ -77,7 +83,7 @@ impl Middle {
     ///
     /// When the work is cancelled.
     pub(super) fn of<'a>(
-        vectors: impl Iterator<Item = &'a [f64]>,
+        vectors: impl Iterator<Item = Vector<'a>>,
         is_moved: bool,
         cancel: &CancelFlag,
     ) -> Result<Self> {
@@ -90,24 +96,24 @@ impl Middle {
     ///
     /// When the work is cancelled.
     pub(super) fn of_some(
-        vectors: &[&[f64]],
+        vectors: &[Vector<'_>],
         is_moved: bool,
         threads: usize,
         cancel: &CancelFlag,
     ) -> Result<Self> {
         let each = Each { threads, cancel };
         let usual = each.vector(vectors, |vector| is_usual(vector).then_some(vector))?;
-        let usual: Vec<&[f64]> = usual.into_iter().flatten().collect();
+        let usual: Vec<Vector<'_>> = usual.into_iter().flatten().collect();
         let median = if is_moved { medians(&usual, each)? } else { vec![] };
         let squares = each.vector(&usual, |vector| square_from(vector, &median))?;
         let most = FAR * FAR * typical(squares.clone());
         let near = usual.iter().zip(&squares).filter(|(_, square)| **square <= most);
-        let near: Vec<&[f64]> = near.map(|(vector, _)| *vector).collect();
+        let near: Vec<Vector<'_>> = near.map(|(vector, _)| *vector).collect();
         let centre = if is_moved { mean(&near, &median, each)? } else { vec![] };
         let radii = each.vector(&near, |vector| square_from(vector, &centre))?;
         let radius = radii.into_iter().fold(0.0, f64::max);
         // The centre has moved.
-        let limit = most.sqrt() + square_from(&median, &centre).sqrt();
+        let limit = most.sqrt() + square_of_numbers(&median, &centre).sqrt();
         Ok(Self { centre, radius: radius.sqrt(), limit: limit.max(radius.sqrt()) })
     }
 }
@@ -123,13 +129,13 @@ impl Each<'_> {
     /// `value` of each vector.
     fn vector<'a, T: Send>(
         self,
-        vectors: &[&'a [f64]],
-        value: impl Fn(&'a [f64]) -> T + Sync,
+        vectors: &[Vector<'a>],
+        value: impl Fn(Vector<'a>) -> T + Sync,
     ) -> Result<Vec<T>> {
         /// Vectors of a task, at least.
         const LEAST: usize = 1 << 3;
         let parts = map(self.threads, ranges(self.threads, vectors.len(), LEAST), |range| {
-            let values = vectors[range].iter().enumerate().map(|(step, vector)| {
+            let values = vectors[range].iter().enumerate().map(|(step, &vector)| {
                 self.cancel.check_at(step)?;
                 Ok(value(vector))
             });
@@ -141,7 +147,7 @@ impl Each<'_> {
     /// `values` of ranges of the coordinates of vectors, one behind the other.
     fn coordinates(
         self,
-        vectors: &[&[f64]],
+        vectors: &[Vector<'_>],
         values: impl Fn(Range<usize>) -> Vec<f64> + Sync,
     ) -> Result<Vec<f64>> {
         /// Coordinates of a task, at least: two lines of the cache.
@@ -156,10 +162,10 @@ impl Each<'_> {
 }
 
 /// The median of each coordinate, of some of the vectors.
-fn medians(vectors: &[&[f64]], each: Each<'_>) -> Result<Vec<f64>> {
+fn medians(vectors: &[Vector<'_>], each: Each<'_>) -> Result<Vec<f64>> {
     /// Vectors of which a majority is not far, where few are.
     const SOME: usize = 63;
-    let some: Vec<&[f64]> =
+    let some: Vec<Vector<'_>> =
         spread(0..vectors.len() as ItemId, SOME).map(|at| vectors[at as usize]).collect();
     each.coordinates(&some, |range| {
         let mut values = Vec::with_capacity(SOME);
@@ -182,11 +188,11 @@ fn typical(mut squares: Vec<f64>) -> f64 {
 }
 
 /// The mean of each coordinate of vectors that lie near a median.
-fn mean(vectors: &[&[f64]], median: &[f64], each: Each<'_>) -> Result<Vec<f64>> {
+fn mean(vectors: &[Vector<'_>], median: &[f64], each: Each<'_>) -> Result<Vec<f64>> {
     each.coordinates(vectors, |range| {
         let mut sums = vec![(0.0, 0.0); range.len()];
         for vector in vectors {
-            let own = &vector[range.start.min(vector.len())..range.end.min(vector.len())];
+            let own = vector.part(range.start.min(vector.len())..range.end.min(vector.len()));
             for ((sum, count), v) in sums.iter_mut().zip(own) {
                 *sum += v;
                 *count += 1.0;

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! metric.rs       the functions: value of a pair, threshold
-//! numbers.rs      lists of any layout and number type, read as f64
+//! numbers.rs      lists of any layout and number type        width.rs       numbers of either width
 //! encode.rs       rows to items       collection.rs  the distinct vectors of some rows
 //! gather.rs       how they are found  order/         neighbours near each other, with boxes
 //! boxes.rs        those boxes         copies.rs      what devices keep of a collection
@@ -54,6 +54,7 @@ mod order;
 mod stored;
 mod strategies;
 mod tile;
+mod width;
 
 #[cfg(test)]
 mod tests;

@@ -23,9 +23,7 @@ use datafusion::config::ConfigOptions;
 use datafusion::logical_expr::{ColumnarValue, ScalarFunctionArgs};
 
 use super::metric::{ArgumentOrder, Decision, Metric, Threshold};
-
-/// Two vectors of one length.
-pub(super) type VectorPair<'a> = [&'a [f64]; 2];
+use super::width::{Number, Vector, VectorPair, by_width};
 
 /// Numbers of a side that are given to the function at once, unless one vector has more.
 pub(super) const ASKED_NUMBERS: usize = 1 << 13;
@@ -61,9 +59,13 @@ pub(super) struct Kind {
 }
 
 impl Kind {
-    pub(super) fn of(vector: &[f64]) -> Self {
+    pub(super) fn of(vector: Vector<'_>) -> Self {
+        by_width!(vector, |numbers| Self::of_numbers(numbers))
+    }
+
+    fn of_numbers(numbers: &[impl Number]) -> Self {
         let (mut square, mut signs) = (0.0, [false; 2]);
-        for number in vector {
+        for number in numbers.iter().map(|number| number.wide()) {
             if number.is_nan() {
                 signs[usize::from(number.is_sign_negative())] = true;
             } else {
@@ -140,7 +142,7 @@ fn has_sign(value: Option<f64>, sign: Sign) -> bool {
 }
 
 fn pairs(given: &[[Vec<f64>; 2]]) -> Vec<VectorPair<'_>> {
-    given.iter().map(|[x, y]| [x.as_slice(), y.as_slice()]).collect()
+    given.iter().map(|[x, y]| [x.as_slice().into(), y.as_slice().into()]).collect()
 }
 
 /// Vectors of several lengths with NaN of a sign: in either or in both, in every place alone and in all.
@@ -208,7 +210,7 @@ fn values(metric: Metric, pairs: &[VectorPair<'_>]) -> Result<Vec<Option<f64>>> 
     static CONFIG: LazyLock<Arc<ConfigOptions>> = LazyLock::new(Arc::default);
     let item: FieldRef = Arc::new(Field::new_list_field(DataType::Float64, true));
     let list = |side: usize| {
-        let numbers = pairs.iter().flat_map(|pair| pair[side]).copied();
+        let numbers = pairs.iter().flat_map(|pair| pair[side]);
         let elements: ArrayRef = Arc::new(Float64Array::from_iter_values(numbers));
         let offsets = OffsetBuffer::from_lengths(pairs.iter().map(|pair| pair[side].len()));
         let list = ListArray::new(Arc::clone(&item), offsets, elements, None);
@@ -260,7 +262,7 @@ impl Threshold {
     /// Whether two vectors match whose value is NaN; `None` where the function has to be
     /// [asked](Self::ask).
     #[cold]
-    pub(super) fn decide_nan(self, x: &[f64], y: &[f64]) -> Option<Decision> {
+    pub(super) fn decide_nan(self, x: Vector<'_>, y: Vector<'_>) -> Option<Decision> {
         let sign = Rule::of(self.metric).sign([Kind::of(x), Kind::of(y)])?;
         Some(if self.admits(sign.nan()) { Decision::Match } else { Decision::Neither })
     }

@@ -1,4 +1,4 @@
-//! Lists of numbers, read as vectors of `f64` where they lie.
+//! Lists of numbers, read where they lie.
 
 use std::ops::Range;
 
@@ -9,6 +9,7 @@ use arrow::datatypes::{
 };
 use datafusion::common::{Result, internal_err};
 
+use super::width::{Vector, VectorNumbers};
 use crate::values::{Lists, list_element_type};
 
 /// Whether a column of this type can be read: a list of any layout over floating-point numbers or
@@ -29,6 +30,21 @@ pub(super) enum Row {
     WithNull(usize),
     /// The places of the elements.
     Vector(Range<usize>),
+}
+
+/// Appends elements of the given types, converted, to a list.
+macro_rules! append {
+    ($elements:expr, $range:expr, $to:expr, $($variant:pat => $primitive:ty, $convert:expr;)*) => {{
+        let elements: &ArrayRef = $elements;
+        match elements.data_type() {
+            $($variant => {
+                let values = elements.as_primitive::<$primitive>().values();
+                $to.extend(values[$range].iter().map($convert));
+            })*
+            // No other type is admitted.
+            _ => {}
+        }
+    }};
 }
 
 /// A column of lists of numbers.
@@ -100,22 +116,63 @@ impl Numbers {
         to.copy_from_slice(&values);
     }
 
+    /// Elements where they lie, or converted in `buffer`.
+    pub(super) fn vector<'a>(
+        &'a self,
+        range: Range<usize>,
+        buffer: &'a mut Vec<f64>,
+    ) -> Vector<'a> {
+        let elements = self.lists.elements();
+        match elements.data_type() {
+            DataType::Float32 => {
+                Vector::Narrow(&elements.as_primitive::<Float32Type>().values()[range])
+            }
+            DataType::Float64 => {
+                Vector::Wide(&elements.as_primitive::<Float64Type>().values()[range])
+            }
+            _ => {
+                buffer.clear();
+                self.append(range, buffer);
+                Vector::Wide(buffer)
+            }
+        }
+    }
+
+    /// Whether all elements are `f32`, whatever they are, as they are of types that have no others.
+    pub(super) fn are_narrow(&self) -> bool {
+        matches!(
+            self.lists.elements().data_type(),
+            DataType::Float32
+                | DataType::Float16
+                | DataType::Int8
+                | DataType::Int16
+                | DataType::UInt8
+                | DataType::UInt16
+        )
+    }
+
+    /// Adds elements to others, as `f32` where they [are narrow](Self::are_narrow).
+    #[inline]
+    pub(super) fn add_to(&self, range: Range<usize>, to: &mut VectorNumbers) {
+        let narrow = |to: &mut Vec<f32>| self.append_narrow(range.clone(), to);
+        to.add(self.are_narrow(), narrow, |to| self.append(range.clone(), to));
+    }
+
+    /// Appends elements that [are narrow](Self::are_narrow).
+    fn append_narrow(&self, range: Range<usize>, to: &mut Vec<f32>) {
+        append! { self.lists.elements(), range, to,
+            DataType::Float32 => Float32Type, |v| *v;
+            DataType::Float16 => Float16Type, |v| v.to_f32();
+            DataType::Int8 => Int8Type, |v| f32::from(*v);
+            DataType::Int16 => Int16Type, |v| f32::from(*v);
+            DataType::UInt8 => UInt8Type, |v| f32::from(*v);
+            DataType::UInt16 => UInt16Type, |v| f32::from(*v);
+        }
+    }
+
     /// Appends elements as `f64`, converted as a cast does.
     pub(super) fn append(&self, range: Range<usize>, to: &mut Vec<f64>) {
-        macro_rules! append {
-            ($elements:expr, $($variant:pat => $primitive:ty, $convert:expr;)*) => {{
-                let elements: &ArrayRef = $elements;
-                match elements.data_type() {
-                    $($variant => {
-                        let values = elements.as_primitive::<$primitive>().values();
-                        to.extend(values[range].iter().map($convert));
-                    })*
-                    // No other type is admitted.
-                    _ => {}
-                }
-            }};
-        }
-        append! { self.lists.elements(),
+        append! { self.lists.elements(), range, to,
             DataType::Float64 => Float64Type, |v| *v;
             DataType::Float32 => Float32Type, |v| f64::from(*v);
             DataType::Float16 => Float16Type, |v| v.to_f64();

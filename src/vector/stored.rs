@@ -7,11 +7,12 @@ use arrow::buffer::{NullBuffer, OffsetBuffer};
 use arrow::datatypes::{DataType, Field};
 
 use super::collection::Content;
+use super::width::Vector;
 
 /// Rows with these contents, lengths and numbers as a `LargeList<Float64>`. A row that matches nothing is
 /// NULL; a list with a NULL element whose length counts holds NULLs alone.
 pub(super) fn stored<'a>(
-    rows: impl Iterator<Item = Option<(Content, u32, &'a [f64])>>,
+    rows: impl Iterator<Item = Option<(Content, u32, Vector<'a>)>>,
 ) -> ArrayRef {
     let (mut offsets, mut valid) = (vec![0_i64], vec![]);
     let mut elements = Float64Builder::new();
@@ -19,7 +20,8 @@ pub(super) fn stored<'a>(
         valid.push(row.is_some());
         match row {
             Some((Content::WithNull, len, _)) => elements.append_nulls(len as usize),
-            Some((_, _, vector)) => elements.append_slice(vector),
+            Some((_, _, Vector::Wide(vector))) => elements.append_slice(vector),
+            Some((_, _, vector)) => vector.iter().for_each(|number| elements.append_value(number)),
             None => {}
         }
         offsets.push(elements.len() as i64);

@@ -99,7 +99,7 @@ impl Cut<'_> {
         self.context.cancel.check()?;
         let dimension = dimension_of(level, self.dimensions) as usize;
         for column in columns.iter_mut() {
-            column.number = self.build.vector(column.item)[dimension];
+            column.number = self.build.vector(column.item).get(dimension).unwrap_or(0.0);
         }
         split(columns, 0..WAYS, columns.len(), 0);
         let before: usize = (1..=level).map(|level| WAYS.pow(level as u32)).sum();

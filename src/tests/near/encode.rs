@@ -41,6 +41,8 @@ impl RowValues for Near {
         Ok(as_int32_array(values)?.clone())
     }
 
+    fn content(_: &Int32Array, _: usize) {}
+
     fn read(&self, column: &Int32Array, row: InputRow, _: &mut ()) -> Result<Self::Row> {
         let value = column.is_valid(row.index).then(|| column.value(row.index));
         Ok((row.key.zip(value), row.number))

@@ -216,7 +216,7 @@ fn middle(
 ) -> Result<(Vec<f64>, f64)> {
     const SAMPLED: usize = 1 << 10;
     let some = spread(0..vectors.len(), SAMPLED).map(|item| vectors.vector(item));
-    let some = some.filter(|vector| vector.len() == dimensions as usize && is_usual(vector));
+    let some = some.filter(|vector| vector.len() == dimensions as usize && is_usual(*vector));
     let whole = some.clone().flatten().all(|number| number.fract() == 0.0);
     let Middle { mut centre, limit, .. } = Middle::of(some, is_moved, cancel)?;
     centre.resize(if is_moved { dimensions as usize } else { 0 }, 0.0);

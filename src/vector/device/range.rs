@@ -42,7 +42,7 @@ impl NumberRange {
         const SAMPLED: u32 = 1 << 8;
         let mut range = Self::default();
         for item in Evenly::new(vectors.len(), SAMPLED).iter() {
-            for &number in vectors.vector(item) {
+            for number in vectors.vector(item) {
                 if number.abs() < f64::from(RANGE_OFFSET) && number.fract() == 0.0 {
                     range.below = range.below.max((RANGE_OFFSET - number as i32) as u32);
                     range.above = range.above.max((RANGE_OFFSET + number as i32) as u32);

@@ -12,7 +12,7 @@ use crate::gpu::{Device, DeviceError, Resident, Stage};
 use crate::offload::Layout;
 use crate::vector::collection::Vectors;
 use crate::vector::copies::CopiedNumbers;
-use crate::vector::device::values::{Values, is_narrow};
+use crate::vector::device::values::{Values, is_narrow, write_narrow, write_wide};
 
 /// The vectors of a collection in the memory of a device.
 #[derive(Debug, Clone)]
@@ -144,16 +144,14 @@ impl CopiedNumbers {
             match wide {
                 true => upload.copy_filled(0, count, |places, out: &mut [f64]| {
                     values.for_each(places, |at, numbers| {
-                        out[at..at + numbers.len()].copy_from_slice(numbers);
+                        write_wide(numbers, &mut out[at..at + numbers.len()]);
                     });
                 }),
                 false => upload.copy_filled(0, count, |places, out: &mut [f32]| {
                     let mut all_fit = true;
                     values.for_each(places, |at, numbers| {
-                        for (out, &number) in out[at..].iter_mut().zip(numbers) {
-                            *out = number as f32;
-                            all_fit &= is_narrow(number);
-                        }
+                        write_narrow(numbers, &mut out[at..at + numbers.len()]);
+                        all_fit &= is_narrow(numbers);
                     });
                     if !all_fit {
                         fits.store(false, Ordering::Relaxed);

@@ -11,7 +11,8 @@ use crate::offload::tiles::Travelling;
 use crate::offload::{Arena, bytes_of};
 use crate::vector::collection::Vectors;
 use crate::vector::device::columns::Given;
-use crate::vector::device::values::{Values, is_narrow};
+use crate::vector::device::values::{Values, is_narrow, write_narrow, write_wide};
+use crate::vector::width::{Vector, by_width};
 
 /// The numbers of vectors, as they travel.
 #[derive(Debug)]
@@ -20,8 +21,8 @@ enum Numbers {
     Narrow(Vec<f32>),
     /// As `f64` that lie in another order than in the collection.
     Wide(Vec<f64>),
-    /// As they lie in the collection.
-    Whole,
+    /// As they lie in the collection; whether as `f64`.
+    Whole { wide: bool },
 }
 
 /// Probe vectors that travel with a work, and, where rows of the join are counted and some vectors
@@ -55,33 +56,34 @@ impl TravellingVectors {
         let count = values.len();
         let mut wide = false;
         values.for_each(0..count, |_, numbers| {
-            wide |= !numbers.iter().all(|&number| is_narrow(number));
+            wide |= !is_narrow(numbers);
         });
         let row_counts = match counts && !collection.groups().has_no_repeats() {
             true => items.len(),
             false => 0,
         };
         let bytes = match (wide, slice) {
-            (true, Some(_)) => 0,
-            (true, None) => count * size_of::<f64>(),
+            (true, Some(Vector::Wide(_))) | (false, Some(Vector::Narrow(_))) => 0,
+            (true, _) => count * size_of::<f64>(),
             (false, _) => count * size_of::<f32>(),
         };
         let memory = reservation.new_empty();
         memory.try_grow(bytes + (values.words() + row_counts) * size_of::<u32>())?;
         let numbers = match (wide, slice) {
-            (true, Some(_)) => Numbers::Whole,
-            (true, None) => {
+            (true, Some(Vector::Wide(_))) | (false, Some(Vector::Narrow(_))) => {
+                Numbers::Whole { wide }
+            }
+            (true, _) => {
                 let mut wide = vec![0.0; count];
                 values.for_each(0..count, |at, numbers| {
-                    wide[at..at + numbers.len()].copy_from_slice(numbers);
+                    write_wide(numbers, &mut wide[at..at + numbers.len()]);
                 });
                 Numbers::Wide(wide)
             }
             (false, _) => {
                 let mut narrow = vec![0.0; count];
                 values.for_each(0..count, |at, numbers| {
-                    let places = narrow[at..].iter_mut().zip(numbers);
-                    places.for_each(|(place, number)| *place = *number as f32);
+                    write_narrow(numbers, &mut narrow[at..at + numbers.len()]);
                 });
                 Numbers::Narrow(narrow)
             }
@@ -102,7 +104,7 @@ impl TravellingVectors {
         Self {
             collection: Arc::clone(collection),
             items: 0..0,
-            numbers: Numbers::Whole,
+            numbers: Numbers::Whole { wide: true },
             present: vec![],
             row_counts: vec![],
             _memory: reservation.new_empty(),
@@ -111,15 +113,16 @@ impl TravellingVectors {
 
     /// Whether the numbers are `f64`.
     fn are_wide(&self) -> bool {
-        !matches!(self.numbers, Numbers::Narrow(_))
+        matches!(self.numbers, Numbers::Wide(_) | Numbers::Whole { wide: true })
     }
 
     fn bytes(&self) -> &[u8] {
         match &self.numbers {
             Numbers::Narrow(numbers) => bytes_of(numbers),
             Numbers::Wide(numbers) => bytes_of(numbers),
-            Numbers::Whole => {
-                bytes_of(self.collection.numbers_of(self.items.clone()).unwrap_or(&[]))
+            Numbers::Whole { .. } => {
+                let numbers = self.collection.numbers_of(self.items.clone());
+                by_width!(numbers.unwrap_or(Vector::EMPTY), |numbers| bytes_of(numbers))
             }
         }
     }

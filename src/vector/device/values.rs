@@ -3,12 +3,36 @@
 use std::ops::Range;
 
 use crate::engine::ItemId;
-use crate::simd::prefetch;
 use crate::vector::collection::Vectors;
+use crate::vector::width::Vector;
 
-/// Whether a number is an `f32`, bit for bit. NaN need not keep its bits: the host decides its pairs.
-pub(super) fn is_narrow(number: f64) -> bool {
-    f64::from(number as f32).to_bits() == number.to_bits() || number.is_nan()
+/// Whether all numbers of a vector are `f32`, bit for bit. NaN need not keep its bits: the host decides its
+/// pairs.
+pub(super) fn is_narrow(vector: Vector<'_>) -> bool {
+    let is_narrow =
+        |number: f64| f64::from(number as f32).to_bits() == number.to_bits() || number.is_nan();
+    match vector {
+        Vector::Narrow(_) => true,
+        Vector::Wide(numbers) => numbers.iter().all(|&number| is_narrow(number)),
+    }
+}
+
+/// Writes the numbers of a vector as `f32`, those that are none [rounded](is_narrow).
+pub(super) fn write_narrow(vector: Vector<'_>, to: &mut [f32]) {
+    match vector {
+        Vector::Narrow(numbers) => to.copy_from_slice(numbers),
+        Vector::Wide(numbers) => {
+            to.iter_mut().zip(numbers).for_each(|(to, number)| *to = *number as f32);
+        }
+    }
+}
+
+/// Writes the numbers of a vector as `f64`.
+pub(super) fn write_wide(vector: Vector<'_>, to: &mut [f64]) {
+    match vector {
+        Vector::Narrow(_) => to.iter_mut().zip(vector).for_each(|(to, number)| *to = number),
+        Vector::Wide(numbers) => to.copy_from_slice(numbers),
+    }
 }
 
 /// Some items of a collection as vectors of `dimensions` numbers.
@@ -48,7 +72,7 @@ impl<'a> Values<'a> {
     }
 
     /// The numbers, where they lie one behind the other: every item is present.
-    pub(super) fn slice(&self) -> Option<&'a [f64]> {
+    pub(super) fn slice(&self) -> Option<Vector<'a>> {
         let Range { start, end } = self.items;
         if start >= end || !self.are_all_present() {
             return None;
@@ -59,26 +83,23 @@ impl<'a> Values<'a> {
 
     /// Gives the numbers at some places, item by item, each with where they begin among the places.
     /// Items that are not present have none: their places are 0.
-    pub(super) fn for_each(&self, places: Range<usize>, mut give: impl FnMut(usize, &[f64])) {
+    pub(super) fn for_each(&self, places: Range<usize>, mut give: impl FnMut(usize, Vector<'_>)) {
         /// Items whose numbers are fetched from memory while others are given: they lie anywhere.
         const AHEAD: usize = 4;
+        /// The bytes of each that are.
+        const BROUGHT: usize = 1 << 10;
         let dimensions = self.dimensions.max(1) as usize;
         let mut place = places.start;
         while place < places.end {
             let (item, first) = (place / dimensions, place % dimensions);
             let ahead = self.items.start + (item + AHEAD) as ItemId;
             if ahead < self.items.end {
-                self.vectors
-                    .vector(ahead)
-                    .chunks(8)
-                    .take(16)
-                    .for_each(|line| prefetch(line.as_ptr()));
+                self.vectors.vector(ahead).prefetch(BROUGHT);
             }
             let count = (dimensions - first).min(places.end - place);
             let item = self.items.start + item as ItemId;
-            if self.is_present(item)
-                && let Some(numbers) = self.vectors.vector(item).get(first..first + count)
-            {
+            if self.is_present(item) {
+                let numbers = self.vectors.vector(item).part(first..first + count);
                 give(place - places.start, numbers);
             }
             place += count;

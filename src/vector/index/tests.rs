@@ -24,11 +24,13 @@ use crate::vector::join::VectorJoin;
 use crate::vector::metric::{ArgumentOrder, Joining, Metric, Threshold};
 use crate::vector::nested_loop::BLOCK;
 use crate::vector::strategies::{DIRECTORY, GRID, NestedLoop};
+use crate::vector::width::round;
 
 /// Vectors in runs by key; a key of three has no run that a tree grows in.
 fn collection(rng: &mut StdRng, count: usize, d: usize, shape: usize, keys: u32) -> Vectors {
     let mut read = ReadRows::default();
     let centres: Vec<f64> = (0..8).map(|_| rng.random_range(-10.0..10.0)).collect();
+    let is_narrow = rng.random_bool(0.5);
     for row in 0..count as u32 {
         let centre = *centres.choose(rng).unwrap();
         let mut vector: Vec<f64> = (0..d)
@@ -46,6 +48,9 @@ fn collection(rng: &mut StdRng, count: usize, d: usize, shape: usize, keys: u32)
             2 => vector[0] = 1e200,
             3 => vector.fill(0.0),
             _ => {}
+        }
+        if is_narrow {
+            round(&mut vector);
         }
         let key = if keys > 1 && row % 50 == 0 { 1 + row / 50 % 2 } else { 0 };
         let (start, len) = (read.numbers.len(), d as u32);

@@ -13,6 +13,7 @@ use crate::vector::device::nearest::SideNumbers;
 use crate::vector::metric::Metric;
 use crate::vector::middle::{Middle, is_usual, spread};
 use crate::vector::numbers::{Numbers, Row, holds_vectors};
+use crate::vector::width::Vector;
 
 /// The vectors among the rows of a side, numbered in their order.
 #[derive(Debug)]
@@ -81,7 +82,7 @@ impl SideColumn {
     }
 
     /// The numbers of a vector: the column that has them, and where they lie there.
-    fn vector(&self, number: usize) -> (&Numbers, Range<usize>) {
+    fn place(&self, number: usize) -> (&Numbers, Range<usize>) {
         let (batch, row) = self.vectors[number];
         let numbers = &self.columns[batch as usize];
         match numbers.row(row as usize) {
@@ -95,11 +96,10 @@ impl SideColumn {
         self.vectors.len() as u32
     }
 
-    /// Writes the numbers of a vector to `to`, which has others.
-    pub(super) fn copy(&self, number: u32, to: &mut Vec<f64>) {
-        let (numbers, range) = self.vector(number as usize);
-        to.clear();
-        numbers.append(range, to);
+    /// A vector, where it lies or, where its numbers are of another type, in `buffer`.
+    pub(super) fn vector<'a>(&'a self, number: u32, buffer: &'a mut Vec<f64>) -> Vector<'a> {
+        let (numbers, range) = self.place(number as usize);
+        numbers.vector(range, buffer)
     }
 
     /// Gives the pieces of vectors at some places of all their numbers, each with where it begins there.
@@ -109,7 +109,7 @@ impl SideColumn {
         while place < places.end {
             let (number, first) = (place / dimensions, place % dimensions);
             let count = (dimensions - first).min(places.end - place);
-            let (numbers, range) = self.vector(number);
+            let (numbers, range) = self.place(number);
             let start = range.start + first;
             give(numbers, start..start + count, place - places.start);
             place += count;
@@ -120,14 +120,14 @@ impl SideColumn {
     pub(super) fn centre(&self, cancel: &CancelFlag) -> Result<Vec<f64>> {
         const SAMPLED: usize = 1 << 10;
         let some = spread(0..self.vectors.len() as u32, SAMPLED).map(|number| {
-            let (numbers, range) = self.vector(number as usize);
+            let (numbers, range) = self.place(number as usize);
             let mut vector = vec![];
             numbers.append(range, &mut vector);
             vector
         });
-        let some: Vec<Vec<f64>> = some.filter(|vector| is_usual(vector)).collect();
+        let some: Vec<Vec<f64>> = some.filter(|vector| is_usual(Vector::Wide(vector))).collect();
         let whole = some.iter().flatten().all(|number| number.fract() == 0.0);
-        let vectors = some.iter().map(Vec::as_slice);
+        let vectors = some.iter().map(|vector| Vector::Wide(vector));
         let Middle { mut centre, .. } = Middle::of(vectors, true, cancel)?;
         centre.resize(self.dimensions as usize, 0.0);
         centre.iter_mut().filter(|_| whole).for_each(|mean| *mean = mean.round());

@@ -19,8 +19,9 @@ use crate::engine::{
 use crate::vector::collection::{Vectors, check_lens};
 use crate::vector::filter::{Bounds, Filter, RowBounds};
 use crate::vector::metric::{Decision, Joining, Metric};
-use crate::vector::nan::{ASKING_BYTES, VectorPair};
+use crate::vector::nan::ASKING_BYTES;
 use crate::vector::tile::{Element, Heads, PANEL, Rows, for_each_lane, products_by_heads};
+use crate::vector::width::VectorPair;
 
 /// Panels whose boxes are held against a block's at once.
 const LISTED: usize = 1 << 12;

@@ -15,6 +15,7 @@ use crate::vector::metric::Metric;
 use crate::vector::middle::square_from;
 use crate::vector::order::Reach;
 use crate::vector::tile::{Element, PANEL, Panels};
+use crate::vector::width::Vector;
 
 /// The build side's vectors in panels.
 #[derive(Debug)]
@@ -228,10 +229,10 @@ impl<F: Filter> BuildPanels<F> {
 }
 
 /// A bound on the norms of some vectors, greater than the greatest by little.
-pub(super) fn most_norm<'a>(vectors: impl Iterator<Item = &'a [f64]>) -> f64 {
+pub(super) fn most_norm<'a>(vectors: impl Iterator<Item = Vector<'a>>) -> f64 {
     /// Lesser numbers may have squares that vanish.
     const LEAST: f64 = 1e-140;
-    let norm = |vector: &[f64]| {
+    let norm = |vector: Vector<'_>| {
         let square = square_from(vector, &[]);
         // Sums may overflow that functions make of others, or be off by more. Not a number, either.
         let is_usual = square < 1e300 && vector.len() <= MOST_DIMENSIONS;

@@ -8,6 +8,7 @@
 use crate::simd::{Floats, Simd, kernels};
 use crate::vector::bounds::U64;
 use crate::vector::metric::{Metric, Threshold};
+use crate::vector::width::{Number, Vector, by_width};
 
 /// Vectors of fewer dimensions are left to the function.
 const LEAST_DIMENSIONS: usize = 16;
@@ -23,8 +24,18 @@ const USUAL: std::ops::Range<f64> = 1e-280..1e300;
 pub(in crate::vector) fn is_match(
     simd: Simd,
     threshold: Threshold,
-    x: &[f64],
-    y: &[f64],
+    x: Vector<'_>,
+    y: Vector<'_>,
+) -> Option<bool> {
+    by_width!(x, |x| by_width!(y, |y| is_match_of(simd, threshold, x, y)))
+}
+
+#[inline]
+fn is_match_of<X: Number, Y: Number>(
+    simd: Simd,
+    threshold: Threshold,
+    x: &[X],
+    y: &[Y],
 ) -> Option<bool> {
     if x.len() < LEAST_DIMENSIONS {
         return None;
@@ -69,19 +80,23 @@ pub(in crate::vector) fn is_match(
 
 /// Sums over pairs of numbers, of what `terms` gives.
 #[inline(always)]
-fn sums<const N: usize>(x: &[f64], y: &[f64], terms: impl Fn(f64, f64) -> [f64; N]) -> [f64; N] {
+fn sums<X: Number, Y: Number, const N: usize>(
+    x: &[X],
+    y: &[Y],
+    terms: impl Fn(f64, f64) -> [f64; N],
+) -> [f64; N] {
     let mut sums = [[0.0; LANES]; N];
     let ((xs, last_x), (ys, last_y)) = (x.as_chunks::<LANES>(), y.as_chunks::<LANES>());
     for (xs, ys) in xs.iter().zip(ys) {
         for lane in 0..LANES {
-            let terms = terms(xs[lane], ys[lane]);
+            let terms = terms(xs[lane].wide(), ys[lane].wide());
             for (sum, term) in sums.iter_mut().zip(terms) {
                 sum[lane] += term;
             }
         }
     }
     for (lane, (&x, &y)) in last_x.iter().zip(last_y).enumerate() {
-        for (sum, term) in sums.iter_mut().zip(terms(x, y)) {
+        for (sum, term) in sums.iter_mut().zip(terms(x.wide(), y.wide())) {
             sum[lane] += term;
         }
     }
@@ -89,20 +104,20 @@ fn sums<const N: usize>(x: &[f64], y: &[f64], terms: impl Fn(f64, f64) -> [f64; 
 }
 
 kernels! {
-    fn distance[F: Floats,](x: &[f64], y: &[f64]) -> [f64; 1] {
+    fn distance[F: Floats, ; X: Number, Y: Number](x: &[X], y: &[Y]) -> [f64; 1] {
         sums(x, y, |x, y| [(x - y) * (x - y)])
     }
 }
 
 kernels! {
     /// The product, and the sum of the absolute values.
-    fn product[F: Floats,](x: &[f64], y: &[f64]) -> [f64; 2] {
+    fn product[F: Floats, ; X: Number, Y: Number](x: &[X], y: &[Y]) -> [f64; 2] {
         sums(x, y, |x, y| [x * y, (x * y).abs()])
     }
 }
 
 kernels! {
-    fn angle[F: Floats,](x: &[f64], y: &[f64]) -> [f64; 3] {
+    fn angle[F: Floats, ; X: Number, Y: Number](x: &[X], y: &[Y]) -> [f64; 3] {
         sums(x, y, |x, y| [x * y, x * x, y * y])
     }
 }

@@ -20,6 +20,7 @@ use crate::vector::boxes::{BOX_ITEMS, Boxes, LANES};
 use crate::vector::collection::Run;
 use crate::vector::metric::{Metric, Threshold};
 use crate::vector::middle::spread;
+use crate::vector::width::Vector;
 
 /// Runs of fewer items keep their order. Tests want orders of few.
 const LEAST_ITEMS: usize = if cfg!(test) { 1 << 7 } else { 1 << 12 };
@@ -56,7 +57,7 @@ impl OrderRequest {
 #[derive(Clone, Copy)]
 pub(in crate::vector) struct Resources<'a> {
     /// The numbers of an item; `None` where it is no vector.
-    pub vector: &'a (dyn Fn(ItemId) -> Option<&'a [f64]> + Sync),
+    pub vector: &'a (dyn Fn(ItemId) -> Option<Vector<'a>> + Sync),
     pub runs: &'a [Run],
     pub threads: usize,
     pub cancel: &'a CancelFlag,
@@ -175,7 +176,7 @@ impl<'a> Space<'a> {
         resources: Resources<'a>,
     ) -> Result<Option<Self>> {
         let some = spread(items.clone(), of_axes(d));
-        let vectors: Vec<&[f64]> = some.filter_map(|item| (resources.vector)(item)).collect();
+        let vectors: Vec<Vector<'_>> = some.filter_map(|item| (resources.vector)(item)).collect();
         let threads = threads_for(resources.threads, vectors.len() * d);
         let frame = Frame::of_some(threshold, &vectors, threads, resources.cancel)?;
         let mut points = points_of(&vectors, d, &frame, threads, resources.cancel)?;
@@ -402,7 +403,7 @@ impl<'a> GroupBoxes<'a> {
 
 /// Vectors as points, without a few that are far from most: they would make all axes point at them.
 fn points_of(
-    vectors: &[&[f64]],
+    vectors: &[Vector<'_>],
     d: usize,
     frame: &Frame,
     threads: usize,
@@ -412,7 +413,7 @@ fn points_of(
     const LEAST: usize = 1 << 3;
     let parts = map(threads, ranges(threads, vectors.len(), LEAST), |range| {
         let mut points = Vec::with_capacity(range.len() * d);
-        for vector in &vectors[range] {
+        for &vector in &vectors[range] {
             cancel.check()?;
             let start = points.len();
             points.resize(start + d, 0.0_f32);

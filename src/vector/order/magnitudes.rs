@@ -14,6 +14,7 @@ use crate::util::counting_sort;
 use crate::util::parallel::{collect, for_each, map, ranges, threads_for};
 use crate::vector::collection::Run;
 use crate::vector::middle::square_from;
+use crate::vector::width::Vector;
 
 /// The magnitude of norms that are zero, and of those that are not usual; the others lie between.
 const NOTHING: u32 = 0;
@@ -103,7 +104,7 @@ fn are_alike(magnitudes: &[u32], runs: &[Run], threads: usize) -> Result<bool> {
 }
 
 /// About the binary logarithm of a norm, above 0.
-fn magnitude_of(vector: &[f64]) -> u32 {
+fn magnitude_of(vector: Vector<'_>) -> u32 {
     let square = square_from(vector, &[]);
     match square {
         0.0 => NOTHING,

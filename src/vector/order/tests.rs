@@ -18,6 +18,7 @@ use crate::vector::gather::Gathering;
 use crate::vector::index::tests::{expected, matches};
 use crate::vector::metric::{Metric, Threshold};
 use crate::vector::strategies::NestedLoop;
+use crate::vector::width::round;
 
 /// Rows of vectors of `d` dimensions near a few centres, or anywhere; some are repeated, some are
 /// unusual, some have another key.
@@ -28,6 +29,7 @@ fn rows(rng: &mut StdRng, count: usize, d: usize, shape: usize, keys: u32) -> Ve
     let centres: Vec<[f64; 3]> =
         (0..12).map(|_| [0; 3].map(|_| rng.random_range(-10.0..10.0))).collect();
     let mut last: Vec<f64> = vec![0.5; d];
+    let is_narrow = rng.random_bool(0.5);
     for row in 0..count as u32 {
         let centre = centres.choose(rng).unwrap().map(|c| c + rng.random_range(-0.4..0.4));
         let mut vector: Vec<f64> = (0..d)
@@ -51,6 +53,9 @@ fn rows(rng: &mut StdRng, count: usize, d: usize, shape: usize, keys: u32) -> Ve
             5..40 => vector.clone_from(&last),
             _ => {}
         }
+        if is_narrow {
+            round(&mut vector);
+        }
         last.clone_from(&vector);
         let key = if keys > 1 && row % 3 == 0 { 1 + row / 3 % (keys - 1) } else { 0 };
         let content = match rng.random_range(0..100) {
@@ -71,7 +76,13 @@ fn rows(rng: &mut StdRng, count: usize, d: usize, shape: usize, keys: u32) -> Ve
 fn gathered(parts: &[ReadRows], order: Option<OrderRequest>, threads: usize) -> Vectors {
     let cancel = CancelFlag::default();
     let how = Gathering { order, threads, cancel: &cancel, reserve: &|_| true };
-    Vectors::gather(parts.to_vec(), how).unwrap()
+    // Narrow parts, where they can be, among others.
+    let narrow_some = |(number, part): (usize, ReadRows)| match number % 3 {
+        1 => part,
+        _ => part.narrowed(),
+    };
+    let parts = parts.to_vec().into_iter().enumerate().map(narrow_some);
+    Vectors::gather(parts.collect(), how).unwrap()
 }
 
 /// The rows of each key's vectors, by the bits of these.

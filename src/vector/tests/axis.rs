@@ -124,7 +124,7 @@ fn positions_rise_with_the_norm() {
             last = position;
         }
         assert_eq!(axis.position(&[0.0]), 1);
-        assert_eq!(axis.position(&[]), 1);
+        assert_eq!(axis.position(&[0.0; 0]), 1);
         for vector in [[f64::NAN, 0.0], [1e151, 0.0], [0.0, f64::NEG_INFINITY]] {
             assert_eq!(axis.position(&vector), ANYWHERE);
         }

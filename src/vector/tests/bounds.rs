@@ -20,6 +20,7 @@ use crate::vector::filter::{Bounds, Filter, RowBounds};
 use crate::vector::metric::{Metric, Threshold};
 use crate::vector::nested_loop::verify;
 use crate::vector::tile::{Element, PANEL, Panels, Rows, for_each_lane, products_of_panels};
+use crate::vector::width::round;
 
 /// The vectors as the items of a collection, and the item of each.
 fn collection(vectors: &[Vec<f64>]) -> Vectors {
@@ -89,8 +90,15 @@ fn sides(rng: &mut StdRng, shape: usize, d: usize) -> [Vec<Vec<f64>>; 2] {
             near
         }
     });
-    let probe = probe.collect();
-    [build, probe]
+    let probe: Vec<_> = probe.collect();
+    let mut sides = [build, probe];
+    // Sides of narrow numbers, or one of them.
+    for side in &mut sides {
+        if rng.random_bool(0.4) {
+            side.iter_mut().for_each(|vector| round(vector));
+        }
+    }
+    sides
 }
 
 /// A threshold, and both sides of a join.
@@ -352,7 +360,7 @@ fn vectors_become_the_same_integers_in_every_form() {
         let of_form = |simd| {
             let frame = ByteFrame::new(simd, threshold, centre.clone(), scale, 1.0);
             let mut integers = vec![0_i32; d.div_ceil(4)];
-            match frame.quantise(&vector, scale, bias, integers.iter_mut()) {
+            match frame.quantise((&vector).into(), scale, bias, integers.iter_mut()) {
                 Quantised::Usual(sums) => (integers, sums),
                 other => panic!("{other:?} of {vector:?}"),
             }

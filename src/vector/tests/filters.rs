@@ -89,7 +89,7 @@ fn every_filter_leaves_the_pairs_of_the_definition() {
             .filter_map(|_| {
                 let (p, b) = (rng.random_range(0..probe.len()), rng.random_range(0..build.len()));
                 let (x, y) = (probe.vector(p), build.vector(b));
-                if x.len() != y.len() || x.is_empty() {
+                if x.len() != y.len() || x.len() == 0 {
                     return None;
                 }
                 metric.value(x, y).unwrap().filter(|value| value.is_finite())

@@ -16,6 +16,7 @@ use crate::vector::metric::{ArgumentOrder, Decision, Metric, Threshold};
 use crate::vector::nan::Kind;
 use crate::vector::strategies::{DIRECTORY, NestedLoop};
 use crate::vector::tile::PANEL;
+use crate::vector::width::Vector;
 
 /// Which vectors are not as the others.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -178,7 +179,7 @@ fn the_sign_of_nan_is_that_of_the_function() {
         let wanted = [threshold.matches(&x, &y).unwrap(), threshold.matches(&y, &x).unwrap()];
         let what = || format!("{threshold:?} {x:?} {y:?} {wanted:?}");
         let both = ArgumentOrder::Both { exchanged: false };
-        let decided = threshold.decide(&x, &y, both).unwrap();
+        let decided = threshold.decide((&x).into(), (&y).into(), both).unwrap();
         let of_both = match wanted {
             [true, true] => Decision::Match,
             [true, false] => Decision::AsGiven,
@@ -187,7 +188,8 @@ fn the_sign_of_nan_is_that_of_the_function() {
         };
         assert_eq!(decided, of_both, "{}", what());
         for orders in [ArgumentOrder::Given, ArgumentOrder::Exchanged, both] {
-            let asked = threshold.ask(&[[&y, &x], [&x, &y], [&x, &x]], orders).unwrap()[1];
+            let [a, b] = [&x, &y].map(Vector::from);
+            let asked = threshold.ask(&[[b, a], [a, b], [a, a]], orders).unwrap()[1];
             let wanted = match orders {
                 ArgumentOrder::Given => [wanted[0]; 2],
                 ArgumentOrder::Exchanged => [wanted[1]; 2],
@@ -195,15 +197,15 @@ fn the_sign_of_nan_is_that_of_the_function() {
             };
             assert_eq!(asked != Decision::Neither, wanted.contains(&true), "{}", what());
         }
-        if metric.number(&x, &y).is_some_and(f64::is_nan) {
-            match threshold.decide_alone(&x, &y) {
+        if metric.number((&x).into(), (&y).into()).is_some_and(f64::is_nan) {
+            match threshold.decide_alone((&x).into(), (&y).into()) {
                 Some(_) => known += 1,
                 None => unknown += 1,
             }
         }
         // A vector with NaN of one sign, and a tame one with none or of the same.
-        let kinds = [Kind::of(&x), Kind::of(&y)];
-        let has_value = metric.number(&x, &y).is_some();
+        let kinds = [Kind::of((&x).into()), Kind::of((&y).into())];
+        let has_value = metric.number((&x).into(), (&y).into()).is_some();
         if let Some(sign) = kinds[0].tame_sign()
             && (kinds[1].tame_sign() == Some(sign) || y.iter().all(|v| v.abs() < 1e100))
             && has_value

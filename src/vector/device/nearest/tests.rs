@@ -57,7 +57,8 @@ fn check(band: &Band, vectors: &Vectors<'_>, [left, right]: [&Given; 2]) -> usiz
         }
         served += 1;
         let x = left.vector(row as usize);
-        let value = |column: u32| vectors.metric.number(x, right.vector(column as usize));
+        let value =
+            |column: u32| vectors.metric.number(x.into(), right.vector(column as usize).into());
         let mut all: Vec<(f64, u32)> =
             (0..right.count()).filter_map(|column| Some((value(column)?, column))).collect();
         all.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));

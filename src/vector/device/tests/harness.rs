@@ -63,7 +63,7 @@ fn read(rows: &[Row]) -> ReadRows {
         let len = vector.as_ref().map_or(*len, |numbers| numbers.len() as u32);
         read.rows.push(ReadRow { row, key: *key, content, len, start });
     }
-    read
+    read.narrowed()
 }
 
 pub(crate) fn reservation() -> MemoryReservation {

@@ -44,9 +44,7 @@ impl Judge<'_> {
         cancel: &CancelFlag,
     ) -> Result<Decided> {
         let mut decided = Decided::default();
-        let (mut x, mut ys) = (vec![], [const { vec![] }; FOUR]);
-        // Of fewer than four columns the others count for nothing.
-        ys.iter_mut().for_each(|y| y.resize(self.left.dimensions as usize, 0.0));
+        let (mut buffer, mut buffers) = (vec![], [const { vec![] }; FOUR]);
         let start = stripe * grid.stripe;
         for row in 0..lists.limits().len() {
             cancel.check()?;
@@ -55,14 +53,16 @@ impl Judge<'_> {
             let off = |column: u32| of_row + f64::from(grid.columns.offs[column as usize]);
             let near = lists.take(row, grid.forms, off);
             let number = grid.rows.numbers[place];
-            self.left.copy(number, &mut x);
+            let x = self.left.vector(number, &mut buffer);
             let mut best = Vec::with_capacity(near.len());
             for four in near.chunks(FOUR) {
                 let columns = four.iter().map(|near| grid.columns.numbers[near.column as usize]);
-                for (column, y) in columns.clone().zip(&mut ys) {
-                    self.right.copy(column, y);
+                // Of fewer than four columns the others count for nothing.
+                let mut ys = [x; FOUR];
+                for ((column, buffer), y) in columns.clone().zip(&mut buffers).zip(&mut ys) {
+                    *y = self.right.vector(column, buffer);
                 }
-                let values = self.metric.numbers(ys.each_ref().map(|y| [&x[..], &y[..]]));
+                let values = self.metric.numbers(ys.map(|y| [x, y]));
                 let valued =
                     columns.zip(values).filter_map(|(column, value)| Some((value?, column)));
                 best.extend(valued);

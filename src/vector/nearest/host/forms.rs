@@ -21,6 +21,7 @@ use crate::vector::metric::{Metric, Threshold};
 use crate::vector::middle::{Middle, is_usual, spread};
 use crate::vector::nearest::side::SideColumn;
 use crate::vector::tile::{Element, RowLayout};
+use crate::vector::width::Vector;
 
 /// Points have places in a multiple of it.
 const POINT_UNIT: usize = 16;
@@ -79,15 +80,15 @@ impl Forms {
         let sampled = (NUMBERS / side.dimensions.max(1) as usize).clamp(64, 1 << 10);
         let threshold = Threshold { metric, bound: 0.0 };
         let dimensions = side.dimensions as usize;
-        let mut some = vec![];
+        let (mut some, mut buffer) = (vec![], vec![]);
         for number in spread(0..side.len(), sampled) {
-            let mut vector = vec![];
-            side.copy(number, &mut vector);
-            if is_usual(&vector) {
-                some.push(vector);
+            let vector = side.vector(number, &mut buffer);
+            if is_usual(vector) {
+                some.push(vector.iter().collect::<Vec<_>>());
             }
         }
-        let points = Frame::of_vectors(threshold, some.iter().map(Vec::as_slice), cancel)?;
+        let points =
+            Frame::of_vectors(threshold, some.iter().map(|vector| Vector::Wide(vector)), cancel)?;
         let bytes = byte_frame(simd, threshold, &some, dimensions, cancel)?;
         let d = dimensions as f64;
         let rounding = match metric {
@@ -119,7 +120,7 @@ impl Forms {
     }
 
     /// Writes a vector; whether it has both forms.
-    pub(super) fn write(&self, vector: &[f64], to: To<'_>) -> bool {
+    pub(super) fn write(&self, vector: Vector<'_>, to: To<'_>) -> bool {
         let scale = self.bytes.scale();
         let Quantised::Usual(sums) = self.bytes.quantise(vector, scale, 0, to.bytes.iter_mut())
         else {
@@ -178,11 +179,12 @@ fn byte_frame(
     /// The part of the coordinates that is in the cube.
     const INSIDE: f64 = 0.995;
     let metric = threshold.metric;
-    let usual =
-        some.iter().filter_map(|vector| Some((vector, ByteFrame::divisor(metric, vector)?)));
+    let usual = some
+        .iter()
+        .filter_map(|vector| Some((vector, ByteFrame::divisor(metric, Vector::Wide(vector))?)));
     let mut centre = vec![0.0; dimensions];
     if metric == Metric::Euclidean {
-        centre = Middle::of(some.iter().map(Vec::as_slice), true, cancel)?.centre;
+        centre = Middle::of(some.iter().map(|vector| Vector::Wide(vector)), true, cancel)?.centre;
         centre.resize(dimensions, 0.0);
     } else {
         let count = usual.clone().count().max(1) as f64;

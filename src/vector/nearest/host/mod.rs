@@ -139,10 +139,10 @@ impl<'a> Search<'a> {
             (0..side.len()).step_by(SHARE).map(|first| first..side.len().min(first + SHARE as u32));
         let of_shares = map(self.threads, shares.collect(), |share| {
             self.cancel.check()?;
-            let (mut vector, mut numbers) = (vec![], Vec::with_capacity(share.len()));
+            let (mut buffer, mut numbers) = (vec![], Vec::with_capacity(share.len()));
             for number in share {
-                side.copy(number, &mut vector);
-                if !is_usual(&vector) {
+                let vector = side.vector(number, &mut buffer);
+                if !is_usual(vector) {
                     return Ok(None);
                 }
                 // The function has no value for vectors of zeros.

@@ -123,12 +123,11 @@ impl Written {
 /// Writes a block.
 fn write(side: &SideColumn, forms: &Forms, part: Part<'_>) -> bool {
     let (places, stride) = (forms.places(), forms.stride());
-    let (mut vector, mut bytes, mut all) = (vec![], vec![0; places], true);
+    let (mut buffer, mut bytes, mut all) = (vec![], vec![0; places], true);
     for (row, number) in part.numbers.iter().enumerate() {
-        side.copy(*number, &mut vector);
         bytes.fill(0);
         all &= forms.write(
-            &vector,
+            side.vector(*number, &mut buffer),
             To {
                 bytes: &mut bytes,
                 sums: &mut part.sums[row],
