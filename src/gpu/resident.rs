@@ -4,8 +4,10 @@ use std::mem::{self, MaybeUninit};
 use std::ops::Range;
 use std::slice;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use cudarc::driver::result;
+use datafusion::common::internal_err;
 use parking_lot::Mutex;
 
 use crate::gpu::driver::{Context, Event, Result, Stream};
@@ -52,15 +54,16 @@ pub(super) struct Uploads {
 #[derive(Debug)]
 struct Lane {
     stream: Stream,
-    /// When each half of the pinned memory has been copied.
-    copied: [Event; 2],
+    /// When each slot of the pinned memory has been copied.
+    copied: Vec<Event>,
 }
 
 impl Uploads {
     /// The context is current.
     pub(super) fn new(context: &Arc<Context>) -> Result<Self> {
         let stream = Stream::new(context)?;
-        let copied = [Event::new(context)?, Event::new(context)?];
+        let events = (0..Upload::SLOTS).map(|_| Event::new(context));
+        let copied = events.collect::<Result<_>>()?;
         Ok(Self { context: Arc::clone(context), lane: Mutex::new(Lane { stream, copied }) })
     }
 
@@ -80,27 +83,27 @@ impl Uploads {
     }
 }
 
-/// Fills memory on a device through pinned memory, one half being filled by several threads while
-/// the device copies the other: the driver copies pageable memory at a fraction of the speed, and so
-/// does one thread.
+/// Fills memory on a device through pinned memory. Each of several threads has two slots of it, one of which it
+/// fills while the device copies the other: the driver copies pageable memory at a fraction of the speed,
+/// and so does one thread. Slots are so small that the caches of the processor hold them.
 #[derive(Debug)]
 pub struct Upload<'a> {
     lane: &'a Lane,
     context: &'a Context,
     memory: &'a DeviceBuffer,
     bounce: PinnedBuffer,
-    half: usize,
-    /// The half that is next, and whether each has been copied from.
-    turn: usize,
-    used: [bool; 2],
+    /// By slot, whether it has been copied from.
+    used: Vec<bool>,
+    slot_bytes: usize,
 }
 
+/// The slots of a thread.
+const OWN_SLOTS: usize = 2;
+
 impl<'a> Upload<'a> {
-    /// The pinned memory of an upload, in bytes; less where there is less to copy.
-    const BYTES: u64 = 32 << 20;
-    /// Threads that fill a half, and the least bytes for each. Tests want many.
-    const THREADS: usize = 16;
-    const LEAST_BYTES: usize = if cfg!(test) { 64 } else { 1 << 20 };
+    const SLOTS: usize = 16 * OWN_SLOTS;
+    /// The bytes of a slot, at most. Tests want many pieces.
+    const SLOT_BYTES: usize = if cfg!(test) { 64 } else { 1 << 19 };
 
     fn new(
         lane: &'a Lane,
@@ -108,9 +111,11 @@ impl<'a> Upload<'a> {
         pinned: &Arc<PinnedPool>,
         memory: &'a DeviceBuffer,
     ) -> Result<Self> {
-        let bounce = pinned.take(memory.bytes().min(Self::BYTES) as usize)?;
-        let half = bounce.bytes() / 2;
-        Ok(Self { lane, context, memory, bounce, half, turn: 0, used: [false; 2] })
+        let most = Self::SLOTS * Self::SLOT_BYTES;
+        let bounce = pinned.take(memory.bytes().min(most as u64) as usize)?;
+        let slot_bytes = (bounce.bytes() / OWN_SLOTS).min(Self::SLOT_BYTES);
+        let used = vec![false; (bounce.bytes() / slot_bytes).min(Self::SLOTS)];
+        Ok(Self { lane, context, memory, bounce, used, slot_bytes })
     }
 
     /// Copies values to place `at`, a byte of the memory.
@@ -163,47 +168,77 @@ impl<'a> Upload<'a> {
                 self.memory.bytes()
             )));
         }
-        let piece = self.half / size_of::<T>();
-        for first in (0..len).step_by(piece) {
-            let turn = self.turn;
-            self.turn ^= 1;
-            if mem::replace(&mut self.used[turn], true) {
-                self.lane.copied[turn].wait()?;
-            }
-            let places = first..len.min(first + piece);
-            // SAFETY: a half of the memory, which no copy reads any more. It is aligned and has
-            // room for a piece.
-            let values = unsafe {
-                let half = self.bounce.start().add(turn * self.half).cast().as_ptr();
-                slice::from_raw_parts_mut(half, places.len())
-            };
-            fill_on_threads(places.start, values, &fill)?;
-            // SAFETY: all of them have been written.
-            let values = unsafe { values.assume_init_ref() };
-            let to = self.memory.address() + at + (first * size_of::<T>()) as u64;
-            // SAFETY: the device memory has room for all `len` values; the stream is waited for
-            // before the pinned memory is given back.
-            let copy = unsafe { result::memcpy_htod_async(to, values, self.lane.stream.handle()) };
-            self.context.check("cuMemcpyHtoDAsync", copy)?;
-            self.lane.copied[turn].record(&self.lane.stream)?;
-        }
+        let next = AtomicUsize::new(0);
+        let failed = Mutex::new(Ok(()));
+        let copying = Copying { upload: &*self, at, len, next: &next, fill: &fill };
+        let mut used = self.used.clone();
+        let workers = used.chunks_mut(OWN_SLOTS).enumerate().collect();
+        let pieces = len.div_ceil(copying.piece::<T>());
+        let worked = parallel::for_each(pieces, workers, |(worker, used): (usize, &mut [bool])| {
+            copying.work(worker * OWN_SLOTS, used).or_else(|error| {
+                let message = error.to_string();
+                *failed.lock() = Err(error);
+                internal_err!("{message}")
+            })
+        });
+        failed.into_inner()?;
+        worked.map_err(|error| DeviceError::Internal(error.to_string()))?;
+        self.used = used;
         Ok(())
     }
 }
 
-/// Has `fill` write values from place `first` on, on as many threads as pay.
-fn fill_on_threads<T: Pod>(
-    first: usize,
-    values: &mut [MaybeUninit<T>],
-    fill: &(impl Fn(Range<usize>, &mut [MaybeUninit<T>]) + Sync),
-) -> Result<()> {
-    let parts = (size_of_val(values) / Upload::LEAST_BYTES).clamp(1, Upload::THREADS);
-    let share = values.len().div_ceil(parts).max(1);
-    let parts = values.chunks_mut(share).enumerate().collect();
-    let filled = parallel::for_each(Upload::THREADS, parts, |(part, values)| {
-        let first = first + part * share;
-        fill(first..first + values.len(), values);
+/// Values on their way to a device, which threads take up piece by piece.
+struct Copying<'a, F> {
+    upload: &'a Upload<'a>,
+    at: u64,
+    len: usize,
+    /// The first value that no thread has taken.
+    next: &'a AtomicUsize,
+    fill: &'a F,
+}
+
+impl<F> Copying<'_, F> {
+    /// The values of a piece.
+    fn piece<T>(&self) -> usize {
+        (self.upload.slot_bytes / size_of::<T>()).max(1)
+    }
+
+    /// Copies pieces until none is left, through the slots from `first` on, of which `used` tells.
+    fn work<T: Pod>(&self, first: usize, used: &mut [bool]) -> Result<()>
+    where
+        F: Fn(Range<usize>, &mut [MaybeUninit<T>]) + Sync,
+    {
+        let piece = self.piece::<T>();
+        let Upload { lane, context, bounce, slot_bytes, .. } = self.upload;
+        let _entered = context.enter()?;
+        for turn in (0..used.len()).cycle() {
+            let start = self.next.fetch_add(piece, Ordering::Relaxed);
+            if start >= self.len {
+                return Ok(());
+            }
+            let (slot, copied) = (first + turn, &lane.copied[first + turn]);
+            if mem::replace(&mut used[turn], true) {
+                copied.wait()?;
+            }
+            let places = start..self.len.min(start + piece);
+            // SAFETY: a slot of the memory, which no other thread has and no copy reads any more. It is
+            // aligned and has room for a piece.
+            let values = unsafe {
+                let slot = bounce.start().add(slot * slot_bytes).cast().as_ptr();
+                slice::from_raw_parts_mut(slot, places.len())
+            };
+            (self.fill)(places, values);
+            // SAFETY: all of them have been written.
+            let values = unsafe { values.assume_init_ref() };
+            let place = self.at + (start * size_of::<T>()) as u64;
+            let to = self.upload.memory.address() + place;
+            // SAFETY: the device memory has room for all values; the stream is waited for before the
+            // pinned memory is given back.
+            let copy = unsafe { result::memcpy_htod_async(to, values, lane.stream.handle()) };
+            context.check("cuMemcpyHtoDAsync", copy)?;
+            copied.record(&lane.stream)?;
+        }
         Ok(())
-    });
-    filled.map_err(|error| DeviceError::Internal(error.to_string()))
+    }
 }
