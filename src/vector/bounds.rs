@@ -34,6 +34,7 @@ use super::nan::Kind;
 use super::tile::Element;
 use super::width::{Number, Vector, by_width};
 use crate::engine::ItemId;
+use crate::simd::{Floats, Simd, kernels};
 use crate::util::cancel::CancelFlag;
 
 /// Vectors of more dimensions are compared in `f64` alone: γ is stated for no more.
@@ -149,29 +150,8 @@ struct Sums([[f64; SUM_LANES]; 3]);
 const SUM_LANES: usize = 8;
 
 impl Sums {
-    /// Adds numbers, which `exact` changes with those of a centre.
-    #[inline]
-    fn add<T: Number>(
-        &mut self,
-        vector: &[T],
-        centre: &[impl Number],
-        exact: impl Fn(f64, f64) -> f64,
-    ) {
-        let (numbers, last) = vector.as_chunks::<SUM_LANES>();
-        let (centres, last_centres) = centre[..vector.len()].as_chunks::<SUM_LANES>();
-        for (numbers, centres) in numbers.iter().zip(centres) {
-            for lane in 0..SUM_LANES {
-                let number = numbers[lane].wide();
-                self.add_one(lane, number, exact(number, centres[lane].wide()));
-            }
-        }
-        for (lane, (number, centre)) in last.iter().zip(last_centres).enumerate() {
-            self.add_one(lane, number.wide(), exact(number.wide(), centre.wide()));
-        }
-    }
-
     #[inline(always)]
-    fn add_one(&mut self, lane: usize, number: f64, exact: f64) {
+    fn add(&mut self, lane: usize, number: f64, exact: f64) {
         let float = f64::from(exact as f32);
         let off = (float - exact).abs() + exact.abs() * U64;
         let [given, square, error] = &mut self.0;
@@ -182,6 +162,96 @@ impl Sums {
 
     fn total(&self) -> [f64; 3] {
         self.0.map(|lanes| lanes.iter().sum())
+    }
+}
+
+/// The changes of numbers before they are rounded: those that have a centre become (v − c) · `scale`, the others
+/// v · `factor`.
+#[derive(Clone, Copy)]
+struct Changes {
+    scale: f64,
+    factor: f64,
+}
+
+impl Changes {
+    #[inline(always)]
+    fn moved(self, number: impl Number, centre: f64) -> f64 {
+        (number.wide() - centre) * self.scale
+    }
+
+    #[inline(always)]
+    fn plain(self, number: impl Number) -> f64 {
+        number.wide() * self.factor
+    }
+}
+
+kernels! {
+    /// The sums of a vector of which the first numbers have a centre.
+    fn sums_of[F: Floats, ; T: Number](
+        vector: &[T],
+        centre: &[f64],
+        changes: Changes,
+    ) -> Sums {
+        let mut sums = Sums::default();
+        let (front, back) = vector.split_at(centre.len());
+        let (numbers, last) = front.as_chunks::<SUM_LANES>();
+        let (centres, last_centres) = centre.as_chunks::<SUM_LANES>();
+        for (numbers, centres) in numbers.iter().zip(centres) {
+            for lane in 0..SUM_LANES {
+                let exact = changes.moved(numbers[lane], centres[lane]);
+                sums.add(lane, numbers[lane].wide(), exact);
+            }
+        }
+        for (lane, (number, centre)) in last.iter().zip(last_centres).enumerate() {
+            sums.add(lane, number.wide(), changes.moved(*number, *centre));
+        }
+        let (numbers, last) = back.as_chunks::<SUM_LANES>();
+        for numbers in numbers {
+            for lane in 0..SUM_LANES {
+                sums.add(lane, numbers[lane].wide(), changes.plain(numbers[lane]));
+            }
+        }
+        for (lane, number) in last.iter().enumerate() {
+            sums.add(lane, number.wide(), changes.plain(*number));
+        }
+        sums
+    }
+}
+
+/// Numbers that are written at once.
+const WRITTEN: usize = 16;
+
+kernels! {
+    /// Gives the changed numbers of a vector to `write`, rounded.
+    fn floats_of[F: Floats, ; T: Number](
+        vector: &[T],
+        centre: &[f64],
+        changes: Changes,
+        write: &mut impl FnMut(&[f32]),
+    ) {
+        let mut floats = [0.0; WRITTEN];
+        let (front, back) = vector.split_at(centre.len());
+        let (numbers, last) = front.as_chunks::<WRITTEN>();
+        let (centres, last_centres) = centre.as_chunks::<WRITTEN>();
+        for (numbers, centres) in numbers.iter().zip(centres) {
+            for place in 0..WRITTEN {
+                floats[place] = changes.moved(numbers[place], centres[place]) as f32;
+            }
+            write(&floats);
+        }
+        for (number, centre) in last.iter().zip(last_centres) {
+            write(&[changes.moved(*number, *centre) as f32]);
+        }
+        let (numbers, last) = back.as_chunks::<WRITTEN>();
+        for numbers in numbers {
+            for place in 0..WRITTEN {
+                floats[place] = changes.plain(numbers[place]) as f32;
+            }
+            write(&floats);
+        }
+        for number in last {
+            write(&[changes.plain(*number) as f32]);
+        }
     }
 }
 
@@ -328,20 +398,17 @@ impl Frame {
             return None;
         }
         // Only distances have a centre.
-        let (front, back) = vector.split_at(self.centre.len().min(dimensions));
-        let moved = |v: f64, c: f64| (v - c) * scale;
-        let plain = |v: f64| v * scale / divisor;
-        let mut sums = Sums::default();
-        sums.add(front, &self.centre, moved);
-        sums.add(back, back, |v, _| plain(v));
-        let [given, square, error] = sums.total();
+        let centre = &self.centre[..self.centre.len().min(dimensions)];
+        let (simd, changes) = (Simd::detect(), Changes { scale, factor: scale / divisor });
+        let [given, square, error] = sums_of(simd, vector, centre, changes).total();
         // The function overflows for greater vectors. Not a number either.
         if !(given <= 1e300 && square <= MOST_SQUARE && error.is_finite()) {
             return None;
         }
-        let exact = front.iter().zip(&self.centre).map(|(v, &c)| moved(v.wide(), c));
-        to.zip(exact.chain(back.iter().map(|v| plain(v.wide()))))
-            .for_each(|(to, v)| *to = v as f32);
+        let mut to = to;
+        floats_of(simd, vector, centre, changes, &mut |floats: &[f32]| {
+            floats.iter().zip(&mut to).for_each(|(float, to)| *to = *float);
+        });
         let mut off = error.sqrt() * (1.0 + SUMS) + 1e-40;
         if self.threshold.metric == Metric::Cosine {
             // The rounding of the norm.

@@ -17,11 +17,11 @@
 //! to the product with a probe vector, and its bound takes that away. Bounds are integers, rounded so
 //! that they prove less. What they do not fit gets bounds that prove nothing.
 
-use super::bounds::{SUMS, U64, square_of, unit_scale};
+use super::bounds::{SUMS, U64, unit_scale};
 use super::collection::Vectors;
 use super::filter::{Bounds, Filter, RowBounds};
 use super::metric::{Metric, Threshold};
-use super::middle::is_usual;
+use super::middle::{is_usual, square_from};
 use super::nan::Kind;
 use super::tile::Element;
 use super::width::{Number, Vector, by_width};
@@ -149,7 +149,7 @@ impl ByteFrame {
     /// The number that a vector is divided by before it is moved; `None` where it matches nothing.
     pub(super) fn divisor(metric: Metric, vector: Vector<'_>) -> Option<f64> {
         match metric {
-            Metric::Cosine => Some(square_of(vector.iter()).sqrt()).filter(|n| *n != 0.0),
+            Metric::Cosine => Some(square_from(vector, &[]).sqrt()).filter(|n| *n != 0.0),
             Metric::Euclidean | Metric::InnerProduct => Some(1.0),
         }
     }

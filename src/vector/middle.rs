@@ -9,6 +9,7 @@ use datafusion::common::Result;
 
 use super::width::{Number, Vector, by_width};
 use crate::engine::ItemId;
+use crate::simd::{Floats, Simd, kernels};
 use crate::util::cancel::CancelFlag;
 use crate::util::parallel::{map, ranges};
 
@@ -41,33 +42,40 @@ pub(super) fn spread(
     })
 }
 
-/// The square of the distance of a vector from a centre, which may have fewer dimensions. In lanes:
-/// additions wait for each other.
+/// The square of the distance of a vector from a centre, which may have fewer dimensions.
 pub(super) fn square_from(vector: Vector<'_>, centre: &[f64]) -> f64 {
     by_width!(vector, |numbers| square_of_numbers(numbers, centre))
 }
 
+/// [`square_from`] of numbers of one type.
 pub(super) fn square_of_numbers<T: Number>(vector: &[T], centre: &[f64]) -> f64 {
-    const LANES: usize = 8;
-    let (front, back) = vector.split_at(centre.len().min(vector.len()));
-    let mut sums = [0.0; LANES];
-    let (xs, last_x) = front.as_chunks::<LANES>();
-    let (cs, last_c) = centre[..front.len()].as_chunks::<LANES>();
-    for (x, c) in xs.iter().zip(cs) {
-        for lane in 0..LANES {
-            let off = x[lane].wide() - c[lane];
-            sums[lane] += off * off;
+    square(Simd::detect(), vector, centre)
+}
+
+kernels! {
+    /// The sum, which has one order in every form. In lanes: additions wait for each other.
+    fn square[F: Floats, ; T: Number](vector: &[T], centre: &[f64]) -> f64 {
+        const LANES: usize = 8;
+        let (front, back) = vector.split_at(centre.len().min(vector.len()));
+        let mut sums = [0.0; LANES];
+        let (xs, last_x) = front.as_chunks::<LANES>();
+        let (cs, last_c) = centre[..front.len()].as_chunks::<LANES>();
+        for (x, c) in xs.iter().zip(cs) {
+            for lane in 0..LANES {
+                let off = x[lane].wide() - c[lane];
+                sums[lane] += off * off;
+            }
         }
-    }
-    let (numbers, last) = back.as_chunks::<LANES>();
-    for numbers in numbers {
-        for lane in 0..LANES {
-            sums[lane] += numbers[lane].wide() * numbers[lane].wide();
+        let (numbers, last) = back.as_chunks::<LANES>();
+        for numbers in numbers {
+            for lane in 0..LANES {
+                sums[lane] += numbers[lane].wide() * numbers[lane].wide();
+            }
         }
+        let off = last_x.iter().zip(last_c).map(|(x, c)| x.wide() - c);
+        let rest: f64 = off.map(|off| off * off).sum();
+        sums.iter().sum::<f64>() + rest + last.iter().map(|v| v.wide() * v.wide()).sum::<f64>()
     }
-    let off = last_x.iter().zip(last_c).map(|(x, c)| x.wide() - c);
-    let rest: f64 = off.map(|off| off * off).sum();
-    sums.iter().sum::<f64>() + rest + last.iter().map(|v| v.wide() * v.wide()).sum::<f64>()
 }
 
 /// Whether the square of a norm is so small that sums with it are finite.
