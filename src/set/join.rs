@@ -9,7 +9,7 @@ use crate::set::collection::SetCollection;
 use crate::set::device::DeviceJoin;
 use crate::set::filter::{SignatureScheme, SuffixTest};
 use crate::set::join_spec::JoinSpec;
-use crate::set::sample::{Sampled, expected_share};
+use crate::set::sample::{Extent, Sampled, expected_share};
 use crate::set::statistics::Statistics;
 
 /// Joins estimated to take less (nanoseconds of a core) are not worth a sample.
@@ -56,9 +56,34 @@ impl SetJoin {
     ///
     /// When the work is cancelled.
     pub(crate) fn sample(&mut self, context: PrepareContext<'_>) -> Result<()> {
+        self.sample_to(Extent::Full, context)
+    }
+
+    /// Tries the signatures of a few pairs, in some ten microseconds, where no pairs have been tried and `nanos`,
+    /// the time of a strategy for which no signature lets a pair pass, is not far above that of an index.
+    ///
+    /// # Errors
+    ///
+    /// When the work is cancelled.
+    pub(crate) fn sample_signatures(
+        &mut self,
+        nanos: f64,
+        context: PrepareContext<'_>,
+    ) -> Result<()> {
+        /// Shorter joins are not worth it.
+        const LEAST: f64 = 5e5;
+        const FAR: f64 = 2.0;
+        if self.indexed > LEAST && nanos < FAR * self.indexed {
+            self.sample_to(Extent::Brief, context)?;
+        }
+        Ok(())
+    }
+
+    fn sample_to(&mut self, extent: Extent, context: PrepareContext<'_>) -> Result<()> {
         if self.sampled.is_none() {
             let Self { build, spec, statistics, indexed, .. } = self;
-            self.sampled = Some(Sampled::draw(build, spec, statistics, *indexed, context)?);
+            let how = (*indexed, extent);
+            self.sampled = Some(Sampled::draw(build, spec, statistics, how, context)?);
         }
         Ok(())
     }

@@ -29,6 +29,18 @@ const PASS: f64 = 5.0;
 /// The number of widths that the signatures of postings may have.
 const WIDTHS: usize = SuffixTest::WIDTHS.len();
 
+/// Sets of the pool of a brief sample.
+const BRIEF_POOL: u32 = 48;
+
+/// The extent of a sample.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Extent {
+    /// Signatures of few sets.
+    Brief,
+    /// Signatures and postings.
+    Full,
+}
+
 /// Shares of sampled pairs.
 #[derive(Debug, Clone)]
 pub(super) struct Sampled {
@@ -47,20 +59,24 @@ impl Sampled {
         build: &SetCollection,
         spec: &JoinSpec,
         statistics: &Statistics,
-        estimate: f64,
+        (estimate, extent): (f64, Extent),
         context: PrepareContext<'_>,
     ) -> Result<Self> {
         let scheme = SignatureScheme::fit(build);
         // Fewer sets suffice where they are large: the tokens tried are bounded.
         let average = (statistics.average_size() as u32).max(1);
-        let affordable = (2.0 * SHARE * estimate / PAIR).sqrt().clamp(POOL.0, POOL.1) as u32;
+        let affordable = match extent {
+            Extent::Brief => BRIEF_POOL,
+            Extent::Full => (2.0 * SHARE * estimate / PAIR).sqrt().clamp(POOL.0, POOL.1) as u32,
+        };
         let wanted = affordable.min(TOKENS / average).max(16);
         let sets: Vec<SetId> = Evenly::new(build.len(), wanted).iter().collect();
         // Where pairs share many prefix tokens, the sample takes one token in several.
         let tries = POSTINGS.min(f64::from(16 * TOKENS / average)).max(16.0);
         let passed = 2 * sets.len().max(1) * average as usize;
         let affordable = (SHARE * estimate / PASS).clamp(PASSED.0, PASSED.1);
-        let suffix_pairs = (affordable as usize / passed).min(SUFFIX_PAIRS);
+        let most = if extent == Extent::Brief { 0 } else { SUFFIX_PAIRS };
+        let suffix_pairs = (affordable as usize / passed).min(most);
         let expected = statistics.postings / statistics.admissible_pairs.max(1.0)
             * (sets.len() * suffix_pairs) as f64;
         let mut signatures = vec![0; sets.len() * scheme.words()];
@@ -219,10 +235,42 @@ mod tests {
     use rand::rngs::StdRng;
     use rand::seq::index;
 
-    use crate::engine::Pairing;
+    use std::sync::Arc;
+
+    use crate::engine::{Pairing, PrepareContext};
     use crate::set::filter::SuffixTest;
     use crate::set::measure::Measure;
-    use crate::set::tests::harness::{Rows, Sides, spec};
+    use crate::set::strategies::join;
+    use crate::set::tests::harness::{Rows, Sides, reservation, spec};
+    use crate::util::cancel::CancelFlag;
+
+    /// Few signatures are tried where their strategy might win a short join, and tell that most pairs of sets of
+    /// the same few tokens pass.
+    #[test]
+    fn a_brief_sample_tells_that_signatures_reject_little() {
+        let mut rng = StdRng::seed_from_u64(48);
+        let row = |rng: &mut StdRng| {
+            (0, index::sample(rng, 40, 20).into_iter().map(|t| t as u32).collect())
+        };
+        let rows: Rows = (0..3000).map(|_| row(&mut rng)).collect();
+        let sides = Sides::two("few tokens", &rows, &vec![]);
+        let (reservation, cancel) = (reservation(), CancelFlag::default());
+        let context =
+            PrepareContext { reservation: &reservation, cancel: &cancel, threads: 1, probes: None };
+        let spec = spec(Measure::Jaccard, 0.3, Pairing::All);
+        let mut join = join(Arc::clone(&sides.build), spec, 1.0, context).unwrap();
+        assert!(join.indexed > 5e5, "{}", join.indexed);
+        join.sample_signatures(3.0 * join.indexed, context).unwrap();
+        assert!(!join.is_sampled());
+        let (share, width) = (join.suffix_share(1), join.signed_share(1));
+        join.sample_signatures(0.1 * join.indexed, context).unwrap();
+        assert!(join.is_sampled());
+        let passing = join.signature_share(join.signature_words());
+        assert!(passing > 0.5, "{passing}");
+        // Of postings nothing more is known.
+        assert!((join.suffix_share(1) - share).abs() < 1e-9);
+        assert!((join.signed_share(1) - width).abs() < 1e-9);
+    }
 
     /// Probe sets are taken to be like those of the build side, not the same ones: of sets that are all
     /// different, no pair passes.

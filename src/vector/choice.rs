@@ -7,7 +7,7 @@ use datafusion::common::Result;
 use super::bounds::unit_scale;
 use super::bytes::{ByteFrame, MOST_DIMENSIONS, QUAD, Quantised};
 use super::collection::{Run, Vectors};
-use super::cost::{all_pairs, byte_cost, decision_cost, pair_cost};
+use super::cost::{all_pairs, byte_cost, decision_cost, least_ratio, pair_cost};
 use super::filter::{Bounds, Filter, RowBounds, steady};
 use super::metric::{Metric, Threshold};
 use super::middle::{Middle, is_usual, spread, square_from};
@@ -15,6 +15,7 @@ use super::tile::{Element, PANEL, Panels, RowLayout, Rows, products};
 use super::width::Vector;
 use crate::engine::{ItemId, MatchSpec, Pairing, PrepareContext};
 use crate::simd::Simd;
+use crate::util::parallel::map;
 
 /// The filter that decides most pairs.
 #[derive(Debug, Clone)]
@@ -56,12 +57,7 @@ impl Choice {
         let pays = spec.simd.has_quick_bytes() && all_pairs(vectors, spec) >= LEAST;
         let is_wanted = if is_tested { vectors.len().is_multiple_of(2) } else { pays };
         let fits = vectors.runs().iter().all(|run| run.lens[1] as usize <= MOST_DIMENSIONS);
-        let Some(sample) = Sample::of(vectors, threshold, spec).filter(|_| is_wanted && fits)
-        else {
-            return Ok(Self::Floats);
-        };
-        let bytes = sample.bytes();
-        if context.reservation.try_grow(bytes).is_err() {
+        if !is_wanted || !fits {
             return Ok(Self::Floats);
         }
         // Pairs that no box leaves out hold all that are near.
@@ -69,7 +65,22 @@ impl Choice {
             (Pairing::Unordered, Some(boxes)) => f64::from(boxes.share).clamp(1e-6, 1.0),
             _ => 1.0,
         };
-        let best = sample.best(context);
+        let widest = vectors.runs().iter().map(|run| run.lens[1]).max().unwrap_or(0);
+        let of_bytes = least_ratio(spec.simd, widest).min(1.0);
+        let pairs = of_bytes * share * all_pairs(vectors, spec);
+        let Some(sample) = Sample::of(vectors, threshold, spec, pairs) else {
+            return Ok(Self::Floats);
+        };
+        let threads = context.threads.min(Sample::SCALES);
+        let mut bytes = threads * sample.bytes();
+        if context.reservation.try_grow(bytes).is_err() {
+            bytes = sample.bytes();
+            if context.reservation.try_grow(bytes).is_err() {
+                return Ok(Self::Floats);
+            }
+        }
+        let at_once = (bytes / sample.bytes().max(1)).max(1);
+        let best = sample.best(at_once, context);
         let best = best.map(|best| {
             let (frame, undecided) = best?;
             // Tests want heads of any vectors.
@@ -98,11 +109,22 @@ impl Choice {
 }
 
 impl<'a> Sample<'a> {
-    fn of(vectors: &'a Vectors, threshold: Threshold, spec: &MatchSpec) -> Option<Self> {
+    /// `pairs` is the time that all pairs may take, in nanoseconds of a core.
+    fn of(
+        vectors: &'a Vectors,
+        threshold: Threshold,
+        spec: &MatchSpec,
+        pairs: f64,
+    ) -> Option<Self> {
         /// The places of what becomes panels, and its vectors, at most; and those that meet them.
         const PLACES: usize = 1 << 16;
         const BUILD: usize = 1 << 10;
         const PROBE: usize = 96;
+        /// Nanoseconds to write a number, the part of the join that a sample may take, and the scales that are
+        /// tried, about.
+        const NUMBER: f64 = 1.0;
+        const SHARE: f64 = 0.02;
+        const TRIES: f64 = 6.0;
         let work = |run: &Run| pair_cost(run.lens[1]) * (run.items.len() as f64).powi(2);
         let by_work = |a: &&Run, b: &&Run| work(a).total_cmp(&work(b));
         let run = vectors.runs().iter().max_by(by_work)?;
@@ -111,7 +133,17 @@ impl<'a> Sample<'a> {
         let thinned =
             |most: usize| spread(run.items.clone(), most).filter(is_like).collect::<Vec<_>>();
         let places = ByteFrame::places(run.lens[1] as usize).max(1);
-        let most = (PLACES / places).clamp(2 * PANEL, BUILD);
+        let dimensions = f64::from(run.lens[1]);
+        let pair = byte_cost(spec.simd, run.lens[1]);
+        let fits = |most: usize| {
+            let (build, probe) = (most as f64, most.min(PROBE) as f64);
+            let one = (build + probe) * dimensions * NUMBER + build * probe * pair;
+            TRIES * one <= SHARE * pairs
+        };
+        let mut most = (PLACES / places).clamp(2 * PANEL, BUILD);
+        while most >= 16 * PANEL && !fits(most) {
+            most /= 2;
+        }
         Some(Self {
             vectors,
             threshold,
@@ -132,38 +164,52 @@ impl<'a> Sample<'a> {
         numbers * size_of::<i32>() + bounds + 4 * d * size_of::<f64>()
     }
 
+    /// Scales that are tried, at most.
+    const SCALES: usize = 12;
+
     /// The frame that leaves the fewest pairs undecided, and their share. `None` where no vector is
-    /// usual.
-    fn best(&self, context: PrepareContext<'_>) -> Result<Option<(ByteFrame, f64)>> {
+    /// usual. `at_once` scales are tried at once, which changes nothing.
+    fn best(
+        &self,
+        at_once: usize,
+        context: PrepareContext<'_>,
+    ) -> Result<Option<(ByteFrame, f64)>> {
         /// Scales are tried in steps of this factor, for as long as they do not get worse.
         const STEP: f64 = std::f64::consts::SQRT_2;
-        const STEPS: usize = 12;
         // So few that their time does not matter.
         let few = 0.03 * byte_cost(self.simd, self.dimensions) / decision_cost(self.dimensions);
         let mut best: Option<(ByteFrame, f64)> = None;
-        // Whether the frame is no worse than the best one, and leaves more than a few.
-        let mut try_one = |centre: &[f64], scale: f64, is_fixed: bool| -> Result<bool> {
+        let tried = |centre: &[f64], scale: f64, is_fixed: bool| -> Result<(ByteFrame, f64)> {
             context.cancel.check()?;
             let frame = self.frame(centre, scale, is_fixed);
             let undecided = self.undecided(&frame);
+            Ok((frame, undecided))
+        };
+        // Whether a frame is no worse than the best one, and leaves more than a few.
+        let mut take = |(frame, undecided): (ByteFrame, f64)| {
             let least = best.as_ref().map_or(f64::INFINITY, |(_, least)| *least);
             if undecided < least {
                 best = Some((frame, undecided));
             }
-            Ok(undecided <= least && undecided > few)
+            undecided <= least && undecided > few
         };
         let Some((centre, greatest)) = self.middle(context)? else { return Ok(None) };
-        let mut scale = ByteFrame::scale_for(greatest);
-        for _ in 0..STEPS {
-            if !try_one(&centre, scale, false)? {
-                break;
+        let first = ByteFrame::scale_for(greatest);
+        let scales: Vec<f64> = std::iter::successors(Some(first), |scale| Some(scale * STEP))
+            .take(Self::SCALES)
+            .collect();
+        'scales: for some in scales.chunks(at_once) {
+            let frames = map(at_once, some.to_vec(), |scale| tried(&centre, scale, false))?;
+            for frame in frames {
+                if !take(frame) {
+                    break 'scales;
+                }
             }
-            scale *= STEP;
         }
         if self.is_whole() {
             // Integers stay exact.
             let centre: Vec<f64> = centre.iter().map(|c| c.round()).collect();
-            try_one(&centre, 1.0, true)?;
+            take(tried(&centre, 1.0, true)?);
         }
         Ok(best)
     }
@@ -369,6 +415,9 @@ impl<'a> Sample<'a> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool, UnboundedMemoryPool};
     use rand::rngs::StdRng;
     use rand::{Rng, SeedableRng};
 
@@ -378,6 +427,19 @@ mod tests {
     use crate::spec::Side;
     use crate::util::cancel::CancelFlag;
     use crate::vector::collection::{Content, ReadRow, ReadRows};
+
+    fn spec() -> MatchSpec {
+        MatchSpec {
+            probe: Side::Left,
+            orders: Orders::Given,
+            need: MatchNeed::Pairs,
+            probe_rows: Default::default(),
+            candidate_chunk: 1024,
+            match_buffer: 1024,
+            simd: Simd::detect(),
+            gpu: GpuOptions::default(),
+        }
+    }
 
     /// Vectors around some centres, or uniform, of so many dimensions.
     fn vectors(d: usize, centres: usize) -> Vectors {
@@ -394,24 +456,39 @@ mod tests {
         Vectors::of(vec![read], &CancelFlag::default()).unwrap()
     }
 
+    /// However many scales are tried at once, the same one is taken.
+    #[test]
+    fn scales_tried_at_once_give_the_same_frame() {
+        let pool: Arc<dyn MemoryPool> = Arc::new(UnboundedMemoryPool::default());
+        let reservation = MemoryConsumer::new("test").register(&pool);
+        let cancel = CancelFlag::default();
+        for (round, metric) in Metric::ALL.into_iter().cycle().take(6).enumerate() {
+            let vectors = vectors([24, 130][round / 3], 40);
+            let bound = if metric == Metric::InnerProduct { 5.0 } else { 0.3 };
+            let threshold = Threshold { metric, bound };
+            let sample = Sample::of(&vectors, threshold, &spec(), f64::INFINITY).unwrap();
+            let best = |at_once: usize| {
+                let (reservation, cancel) = (&reservation, &cancel);
+                let context =
+                    PrepareContext { reservation, cancel, threads: at_once, probes: None };
+                let best = sample.best(at_once, context).unwrap();
+                assert!(best.is_some());
+                format!("{best:?}")
+            };
+            let one = best(1);
+            assert_eq!([best(2), best(5), best(12)], [0; 3].map(|_| one.clone()));
+        }
+    }
+
     /// The first places tell most pairs of vectors in many clusters apart. They tell none apart within long distances,
     /// and are not looked at where there are few places.
     #[test]
     fn heads_are_taken_where_they_reject_most_tiles() {
-        let spec = MatchSpec {
-            probe: Side::Left,
-            orders: Orders::Given,
-            need: MatchNeed::Pairs,
-            probe_rows: Default::default(),
-            candidate_chunk: 1024,
-            match_buffer: 1024,
-            simd: Simd::detect(),
-            gpu: GpuOptions::default(),
-        };
+        let spec = spec();
         let head = |d, bound, share| {
             let vectors = vectors(d, 2000);
             let threshold = Threshold { metric: Metric::Euclidean, bound };
-            let sample = Sample::of(&vectors, threshold, &spec).unwrap();
+            let sample = Sample::of(&vectors, threshold, &spec, f64::INFINITY).unwrap();
             let (centre, scale) = (vec![0.0; d], ByteFrame::scale_for(1.1));
             sample.head(&sample.frame(&centre, scale, false), share)
         };

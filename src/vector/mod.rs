@@ -12,6 +12,7 @@
 //! tile/           products of rows with panels      filter.rs      how a product decides pairs
 //! aligned.rs      elements that begin a line of the cache
 //! bounds.rs       filters in f32 and their proofs   bytes.rs       the same of 8-bit integers
+//! rounding.rs     numbers as f32, and what they are off
 //! cost.rs         the time for pairs                choice.rs      the filter that a join takes
 //! nested_loop/    every vector with every other, on the CPU
 //! device/         the same on GPUs
@@ -51,6 +52,7 @@ mod neighbours;
 mod nested_loop;
 mod numbers;
 mod order;
+mod rounding;
 mod stored;
 mod strategies;
 mod tile;

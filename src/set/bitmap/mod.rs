@@ -95,6 +95,8 @@ impl Strategy<SetJoin> for BitmapBlocks {
     fn estimate(&self, join: &mut SetJoin, terms: &Terms<'_>) -> Result<Estimate> {
         if terms.is_only || join.is_long() {
             join.sample(terms.context)?;
+        } else {
+            join.sample_signatures(best_front(join, &[]).1, terms.context)?;
         }
         let Statistics { admissible_pairs, candidate_size, .. } = join.statistics;
         let unions = match join.is_sampled() && admissible_pairs > PAIRS_OF_UNIONS {
