@@ -32,6 +32,7 @@ use super::metric::{Metric, Threshold};
 use super::middle::{Middle, spread, square_from, square_of_numbers};
 use super::nan::Kind;
 use super::rounding::{Changes, floats_of, sums_of};
+pub(super) use super::rounding::{U32, U64};
 use super::tile::Element;
 use super::width::{Number, Vector, by_width};
 use crate::engine::ItemId;
@@ -49,11 +50,6 @@ const MOST_EXPONENT: i32 = 400;
 
 /// The relative rounding of sums of up to [`MOST_DIMENSIONS`] terms in `f64`, generously.
 pub(super) const SUMS: f64 = 1e-9;
-
-/// The rounding of an `f32`.
-pub(super) const U32: f64 = 1.0 / (1 << 24) as f64;
-/// 2⁻⁴³, far above the rounding of a single `f64`.
-pub(super) const U64: f64 = U32 * U32 * 32.0;
 
 impl Bounds {
     /// The bounds of a vector that matches nothing.

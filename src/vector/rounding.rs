@@ -1,10 +1,14 @@
 //! The numbers of a vector, rounded to `f32`, and what they are off.
 //!
-//! See [`super::bounds`], whose proofs are about these sums.
+//! The proofs of `bounds.rs` are about these sums.
 
-use super::bounds::U64;
 use super::width::Number;
 use crate::simd::{Floats, kernels};
+
+/// The rounding of an `f32`.
+pub(super) const U32: f64 = 1.0 / (1 << 24) as f64;
+/// 2⁻⁴³, far above the rounding of a single `f64`.
+pub(super) const U64: f64 = U32 * U32 * 32.0;
 
 /// Sums over the numbers of a vector x: of the squares of x, of x̂, and of what x̂ is off. In lanes:
 /// additions wait for each other.

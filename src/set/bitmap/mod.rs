@@ -38,7 +38,8 @@ use self::lines::{ABREAST, GROUP};
 use self::traversal::Traversal;
 use self::unions::{UnionShape, passing_shares};
 use crate::engine::{
-    Cost, Cursor, Estimate, Placement, PrepareContext, PreparedJoin, Strategy, Terms, UnitCursor,
+    Cost, Cursor, Estimate, Pairing, Placement, PrepareContext, PreparedJoin, Strategy, Terms,
+    UnitCursor,
 };
 use crate::offload::OnCpu;
 use crate::set::collection::SetCollection;
@@ -217,7 +218,11 @@ fn best_front(join: &SetJoin, unions: &[f64]) -> (Front, f64) {
         unions.get(place).copied()
     };
     let slower = test_rate(spec.simd);
-    let signing = statistics.signed_tokens(spec) * nanos::TOKEN + statistics.sets * nanos::SET;
+    let laid_out = match spec.pairing {
+        Pairing::All => statistics.sets + statistics.probed,
+        Pairing::Unordered => statistics.sets,
+    };
+    let signing = statistics.signed_tokens(spec) * nanos::TOKEN + laid_out * nanos::SET;
     // The probe sets have no columns.
     let uniting = statistics.tokens + statistics.probe_tokens;
     let test = |words: usize| slower * (nanos::TEST + nanos::WORD * words as f64);

@@ -91,12 +91,18 @@ pub(in crate::vector) fn sample(
 ) -> Result<Option<Sampled>> {
     /// The greatest share of the panels of the first index that a probe may meet.
     const MOST_SHARE: f64 = 0.3;
+    /// Estimates are off by less.
+    const OFF: f64 = 2.0;
     let count = vectors.len() as usize;
     let order = order_of(vectors);
     if pairs < 4.0 * making(count as f64) {
         return Ok(None);
     }
-    if is_hopeless(vectors, threshold, MOST_SHARE, context.cancel)? {
+    // Panels that probes meet in the time of all pairs.
+    let [least, of_one] = [0.0, 1.0].map(|panels| visiting(vectors, spec, 0.0, panels));
+    let panels = OFF * (pairs - least).max(0.0) / (of_one - least);
+    let most_share = (panels * PANEL as f64 / count as f64).min(MOST_SHARE);
+    if is_hopeless(vectors, threshold, most_share, context.cancel)? {
         return Ok(None);
     }
     let Ok(frame) = Frame::of(vectors, threshold, context.cancel) else {
@@ -111,7 +117,8 @@ pub(in crate::vector) fn sample(
             context.cancel.check()?;
             return Ok(None);
         };
-        let most = MOST_SHARE * (FIRST / PANEL) as f64;
+        // A whole index has narrower panels, of which a probe meets no fewer.
+        let most = panels.min(MOST_SHARE * (FIRST / PANEL) as f64);
         let (_, panels) = visits(&some, spec, most);
         context.reservation.shrink(some.bytes);
         if panels > most {

@@ -19,7 +19,9 @@ fn a_collection_is_copied_once_and_freed_with_it() {
     assert_eq!(without_rows.bytes(), ResidentSets::bytes_of(&sets, false));
     assert_eq!(ResidentSets::bytes_on(&device, &sets), without_rows.bytes());
     let with_rows = ResidentSets::on(&device, &sets, true).unwrap();
-    assert_eq!(lent.fake().stat("copies_htod"), copies + 1);
+    // The row counts alone, in pieces.
+    let with_row_counts = lent.fake().stat("copies_htod");
+    assert!(with_row_counts > copies);
     assert_eq!(with_rows.sets().tokens, without_rows.sets().tokens);
     assert!(with_rows.rows() != 0 && without_rows.rows() == 0);
     std::thread::scope(|scope| {
@@ -30,7 +32,7 @@ fn a_collection_is_copied_once_and_freed_with_it() {
             });
         }
     });
-    assert_eq!(lent.fake().stat("copies_htod"), copies + 1);
+    assert_eq!(lent.fake().stat("copies_htod"), with_row_counts);
     assert_eq!(lent.fake().stat("allocated"), with_rows.bytes());
     drop((with_rows, without_rows));
     assert_eq!(lent.fake().stat("allocated"), ResidentSets::bytes_of(&sets, true));
