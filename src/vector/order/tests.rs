@@ -81,7 +81,7 @@ fn gathered(parts: &[ReadRows], order: Option<OrderRequest>, threads: usize) -> 
         1 => part,
         _ => part.narrowed(),
     };
-    let parts = parts.to_vec().into_iter().enumerate().map(narrow_some);
+    let parts = parts.iter().cloned().enumerate().map(narrow_some);
     Vectors::gather(parts.collect(), how).unwrap()
 }
 
