@@ -121,8 +121,9 @@ impl<V: RowValues> RowEncoder<V> {
             + self.pushes.capacity() * size_of::<Push>()
     }
 
-    /// The rows and elements that a part gets room for, which begins with this many, of so many bytes: as many
-    /// times of them as make half of all that was read, or some megabytes.
+    /// The rows and elements that a new part gets room for. Its first batch has `rows` rows and `elements`
+    /// elements, `bytes` bytes in all: the part holds as many such batches as make half of all that was read,
+    /// or some megabytes.
     fn room_of_part(&self, rows: usize, elements: usize, bytes: usize) -> (usize, usize) {
         const MOST: usize = 1 << 23;
         let room = (self.parts.iter().map(ReadRows::used_bytes).sum::<usize>() / 2).min(MOST);

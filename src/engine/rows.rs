@@ -261,7 +261,8 @@ impl<V: RowValues> ReadRows<V> {
         Self::footprint(self.rows.len(), self.content.count(), self.content.element_bytes())
     }
 
-    /// The bytes that `rows` rows and `elements` elements of their values take, each of so many bytes.
+    /// The bytes that `rows` rows and `elements` elements of their values take; an element takes
+    /// `element_bytes`.
     pub(super) fn footprint(rows: usize, elements: usize, element_bytes: usize) -> usize {
         rows * size_of::<V::Row>() + elements * element_bytes
     }

@@ -181,10 +181,10 @@ impl<'a> Upload<'a> {
                 internal_err!("{message}")
             })
         });
-        failed.into_inner()?;
-        worked.map_err(|error| DeviceError::Internal(error.to_string()))?;
+        // Also after an error: some copies may still read their slots.
         self.used = used;
-        Ok(())
+        failed.into_inner()?;
+        worked.map_err(|error| DeviceError::Internal(error.to_string()))
     }
 }
 

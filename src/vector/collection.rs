@@ -58,7 +58,7 @@ impl ReadRows {
         row.of(&self.numbers)
     }
 
-    /// The same rows, with narrow numbers where that is possible.
+    /// Makes the numbers narrow, where all of them are `f32`.
     #[cfg(test)]
     pub(super) fn narrowed(self) -> Self {
         Self { numbers: self.numbers.narrowed(), ..self }

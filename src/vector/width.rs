@@ -96,19 +96,12 @@ impl<'a> Vector<'a> {
         });
     }
 
-    /// Whether the numbers of both are the same to the bit.
+    /// Whether the numbers of both are the same to the bit, as `f64`.
     pub(super) fn is_same(self, other: Self) -> bool {
-        let is_same = |(a, b): (f64, f64)| a.to_bits() == b.to_bits();
-        self.len() == other.len()
-            && match (self, other) {
-                (Self::Narrow(a), Self::Narrow(b)) => {
-                    a.iter().zip(b).all(|(a, b)| a.to_bits() == b.to_bits())
-                }
-                (Self::Wide(a), Self::Wide(b)) => {
-                    a.iter().zip(b).all(|(a, b)| a.to_bits() == b.to_bits())
-                }
-                _ => self.iter().zip(other).all(is_same),
-            }
+        let are_same = by_width!(self, |a| by_width!(other, |b| {
+            a.iter().zip(b).all(|(a, b)| a.wide().to_bits() == b.wide().to_bits())
+        }));
+        self.len() == other.len() && are_same
     }
 }
 
@@ -242,8 +235,8 @@ impl VectorNumbers {
         self.room() * self.element_bytes()
     }
 
-    /// Adds numbers by one of two functions, that of their width: narrow ones become wide among others that
-    /// are.
+    /// Adds numbers: `narrow` adds `f32`, `wide` adds `f64`. A list of one width takes numbers of the other as
+    /// `f64`, to which its own are converted.
     pub(super) fn add(
         &mut self,
         is_narrow: bool,
@@ -314,7 +307,7 @@ pub(super) fn round(vector: &mut [f64]) {
 
 #[cfg(test)]
 impl VectorNumbers {
-    /// The same numbers as `f32`, where all of them are that.
+    /// Makes the numbers `f32`, where all of them are that.
     pub(super) fn narrowed(self) -> Self {
         let narrow: Vec<f32> = self.all().iter().map(|number| number as f32).collect();
         match narrow.iter().zip(self.all()).all(|(a, b)| a.wide().to_bits() == b.to_bits()) {
