@@ -13,6 +13,7 @@
 //! aligned.rs      elements that begin a line of the cache
 //! bounds.rs       filters in f32 and their proofs   bytes.rs       the same of 8-bit integers
 //! rounding.rs     numbers as f32, and what they are off
+//! verify.rs       pairs in f64, by sums in lanes
 //! cost.rs         the time for pairs                choice.rs      the filter that a join takes
 //! nested_loop/    every vector with every other, on the CPU
 //! device/         the same on GPUs
@@ -56,6 +57,7 @@ mod rounding;
 mod stored;
 mod strategies;
 mod tile;
+mod verify;
 mod width;
 
 #[cfg(test)]

@@ -11,7 +11,6 @@ use datafusion::execution::memory_pool::MemoryReservation;
 use super::block::{Batch, Block};
 use super::counts::{Counted, lanes_of};
 use super::panels::BuildPanels;
-use super::verify;
 use crate::engine::{
     self, Collection, Funnel, ItemId, Match, MatchBuffer, MatchNeed, Pairing, RowPairCounts, Work,
     Worker,
@@ -21,6 +20,7 @@ use crate::vector::filter::{Bounds, Filter, RowBounds};
 use crate::vector::metric::{Decision, Joining, Metric};
 use crate::vector::nan::ASKING_BYTES;
 use crate::vector::tile::{Element, Heads, PANEL, Rows, for_each_lane, products_by_heads};
+use crate::vector::verify::is_match;
 use crate::vector::width::VectorPair;
 
 /// Panels whose boxes are held against a block's at once.
@@ -348,7 +348,7 @@ impl<F: Filter> NestedLoopWorker<F> {
         self.funnel.verified += 1;
         *work += 8 + self.block.dimensions;
         let (x, y) = (items.vector(pair.probe), build.vector(pair.build));
-        match verify::is_match(self.join.spec.simd, self.join.threshold, x, y) {
+        match is_match(self.join.spec.simd, self.join.threshold, x, y) {
             Some(true) => Some(Decision::Match),
             Some(false) => Some(Decision::Neither),
             None => self.join.threshold.decide_alone(x, y),

@@ -6,7 +6,6 @@
 //! panels.rs    the build side, written for products
 //! block.rs     vectors that meet panels
 //! second.rs    f32 where bytes do not do
-//! verify.rs    pairs in f64, by sums in lanes
 //! counts.rs    matches that are only counted
 //! cursor.rs    one partition's vectors
 //! prepared.rs  the join that opens cursors
@@ -18,7 +17,6 @@ mod cursor;
 mod panels;
 mod prepared;
 mod second;
-pub(super) mod verify;
 
 pub(super) use block::{BLOCK, least_block_bytes};
 pub(super) use cursor::CURSOR_BYTES;

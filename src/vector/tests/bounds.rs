@@ -18,8 +18,8 @@ use crate::vector::choice::Choice;
 use crate::vector::collection::{Content, ReadRow, ReadRows, Vectors};
 use crate::vector::filter::{Bounds, Filter, RowBounds};
 use crate::vector::metric::{Metric, Threshold};
-use crate::vector::nested_loop::verify;
 use crate::vector::tile::{Element, PANEL, Panels, Rows, for_each_lane, products_of_panels};
+use crate::vector::verify;
 use crate::vector::width::round;
 
 /// The vectors as the items of a collection, and the item of each.

@@ -21,7 +21,7 @@ const USUAL: std::ops::Range<f64> = 1e-280..1e300;
 
 /// Whether two vectors of one length match; `None` where only the function tells.
 #[inline]
-pub(in crate::vector) fn is_match(
+pub(super) fn is_match(
     simd: Simd,
     threshold: Threshold,
     x: Vector<'_>,
