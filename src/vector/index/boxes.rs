@@ -21,8 +21,8 @@ use crate::util::parallel::{for_each, steps_per_task, threads_for};
 pub(super) const PANEL: usize = 16;
 /// Children of a node.
 pub(super) const FANOUT: usize = 16;
-/// Dimensions of boxes, at most.
-pub(super) const BOX_DIMS: usize = 8;
+/// Dimensions of boxes, at most: the coordinates of images.
+pub(super) const BOX_DIMS: usize = 16;
 
 /// A node's floats for one dimension: the lower ends of its boxes, and the upper ends, negated.
 const ENDS: usize = 2 * FANOUT;

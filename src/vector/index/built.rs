@@ -7,10 +7,13 @@ use std::sync::Arc;
 use datafusion::common::Result;
 
 use super::boxes::{BOX_DIMS, PANEL, Shape, Tree, fill_nodes, fill_panels, node_len};
+use super::images::{Axes, MOST_PLAIN};
 use super::order::{Order, Points};
 use crate::engine::{ItemId, PrepareContext};
+use crate::simd::Simd;
 use crate::util::parallel::{filled, for_each, steps_per_task, threads_for};
 use crate::vector::bounds::{Frame, Limits, Rounded, is_far};
+use crate::vector::boxes::LANES;
 use crate::vector::collection::{Run, Vectors};
 use crate::vector::middle::spread;
 
@@ -27,6 +30,8 @@ struct Grove {
     points: u32,
     others: u32,
     dimensions: u32,
+    /// The coordinates of a point in the tree: its dimensions, or those of its image.
+    width: u32,
     dims: [u8; BOX_DIMS],
     dim_count: u8,
     /// The places of its first panel and its first node.
@@ -44,6 +49,8 @@ pub(in crate::vector) struct VectorIndex {
     items: Vec<ItemId>,
     ranks: Vec<u32>,
     groves: Vec<Grove>,
+    /// Those of points that have images.
+    axes: Option<Axes>,
     panels: Vec<f32>,
     nodes: Vec<f32>,
     /// A bound on r(y) of all points.
@@ -66,10 +73,12 @@ pub(super) struct Partners<'a> {
 pub(super) struct PlacedTree<'a> {
     pub first_rank: u32,
     pub points: u32,
+    /// The axes by which its points have images.
+    axes: Option<&'a Axes>,
     dims: [usize; BOX_DIMS],
     dim_count: usize,
     shape: Shape,
-    dimensions: usize,
+    width: usize,
     panels: &'a [f32],
     nodes: &'a [f32],
 }
@@ -78,10 +87,31 @@ impl PlacedTree<'_> {
     pub(super) fn tree(&self) -> Tree<'_> {
         Tree {
             shape: self.shape,
-            dimensions: self.dimensions,
+            dimensions: self.width,
             dims: &self.dims[..self.dim_count],
             panels: self.panels,
             nodes: self.nodes,
+        }
+    }
+
+    /// Whether points have images, which leave more pairs open than points do.
+    pub(super) fn has_images(&self) -> bool {
+        self.axes.is_some()
+    }
+
+    /// The point by which the tree is visited: `image` is given to hold an image.
+    pub(super) fn visitor<'p>(
+        &self,
+        simd: Simd,
+        point: &'p [f32],
+        image: &'p mut [f32; LANES],
+    ) -> &'p [f32] {
+        match self.axes {
+            Some(axes) => {
+                *image = axes.image(simd, point);
+                &image[..axes.width()]
+            }
+            None => point,
         }
     }
 }
@@ -90,7 +120,8 @@ impl VectorIndex {
     /// A bound on the bytes of an index, and of making it.
     pub(in crate::vector) fn bytes(vectors: usize, numbers: usize) -> usize {
         // Points before and in their order, panels half full at worst; boxes, a grove; orders.
-        (numbers * 5 / 2) * size_of::<f32>() + vectors * 72 + numbers + 8192
+        let coordinates = numbers.min(vectors * MOST_PLAIN);
+        (coordinates * 5 / 2) * size_of::<f32>() + vectors * 72 + 2 * coordinates + 8192
     }
 
     /// The index of every `step`-th item.
@@ -114,26 +145,54 @@ impl VectorIndex {
             items: Vec::with_capacity(count),
             ranks: vec![0; count],
             groves: vec![],
+            axes: None,
             panels: vec![],
             nodes: vec![],
             most_off: 0.0,
             bytes: 0,
         };
-        let made = index.make(order, step.max(1), context);
-        index.bytes = index.size_in_bytes().min(whole);
-        let rest = if made.is_ok() { whole - index.bytes } else { whole };
+        let found = index.find_axes(context);
+        let made = found.and_then(|()| index.make(order, step.max(1), context));
+        let of_axes = index.axes.as_ref().map_or(0, |axes| Axes::own_bytes(axes.dimensions));
+        let own = index.size_in_bytes().min(whole);
+        index.bytes = own + of_axes;
+        let rest = if made.is_ok() { whole - own } else { whole + of_axes };
         context.reservation.shrink(rest);
         made.map(|()| index)
+    }
+
+    /// Finds the axes for points that have images. The longest run of such points speaks for those of its
+    /// dimensions; others have no tree. So it is where memory is short.
+    fn find_axes(&mut self, context: PrepareContext<'_>) -> Result<()> {
+        let runs = self.vectors.runs().iter();
+        let runs = runs.filter(|run| is_alike(run) && run.lens[0] as usize > MOST_PLAIN);
+        let Some(longest) = runs.max_by_key(|run| run.items.len()) else { return Ok(()) };
+        let d = longest.lens[0] as usize;
+        let (finding, own) = (Axes::bytes(d), Axes::own_bytes(d));
+        if longest.items.len() < LEAST_ITEMS || context.reservation.try_grow(finding).is_err() {
+            return Ok(());
+        }
+        let axes = Axes::of_run(&self.vectors, longest, &self.frame, context);
+        context.reservation.shrink(if axes.is_ok() { finding - own } else { finding });
+        self.axes = Some(axes?);
+        Ok(())
+    }
+
+    /// Whether the points of a run have images; `None` where they had better have some, but there are no axes
+    /// for them.
+    fn has_images(&self, run: &Run) -> Option<bool> {
+        let d = run.lens[0] as usize;
+        let is_there = self.axes.as_ref().is_some_and(|axes| axes.dimensions == d);
+        (d <= MOST_PLAIN || is_there).then_some(d > MOST_PLAIN)
     }
 
     fn make(&mut self, order: Order, step: usize, context: PrepareContext<'_>) -> Result<()> {
         let vectors = Arc::clone(&self.vectors);
         for run in vectors.runs() {
-            let is_alike = run.lens[0] == run.lens[1] && run.lens[0] > 0;
-            let is_grown = is_alike && run.items.len() >= LEAST_ITEMS * step;
-            match is_grown {
-                true => self.plant(run, order, step, context)?,
-                false => self.items.extend(run.items.clone()),
+            let is_grown = is_alike(run) && run.items.len() >= LEAST_ITEMS * step;
+            match self.has_images(run).filter(|_| is_grown) {
+                Some(_) => self.plant(run, order, step, context)?,
+                None => self.items.extend(run.items.clone()),
             }
             context.cancel.check()?;
         }
@@ -151,10 +210,12 @@ impl VectorIndex {
         step: usize,
         context: PrepareContext<'_>,
     ) -> Result<()> {
-        let d = run.lens[0] as usize;
+        let (d, has_images) = (run.lens[0], self.has_images(run) == Some(true));
+        let axes = self.axes.as_ref().filter(|_| has_images);
+        let width = axes.map_or(d as usize, Axes::width);
         let count = run.items.len().div_ceil(step);
         let picked = |place: usize| run.items.start + (place * step) as ItemId;
-        let (coordinates, off) = self.convert(count, d, picked, context)?;
+        let (coordinates, off) = self.convert(count, width, axes, picked, context)?;
         let (mut points, mut others, mut never) = (Vec::with_capacity(count), vec![], vec![]);
         for (place, &off) in (0..).zip(&off) {
             match off {
@@ -169,8 +230,11 @@ impl VectorIndex {
         let is_picked = |item: &ItemId| ((item - run.items.start) as usize).is_multiple_of(step);
         never.extend(run.items.clone().filter(|item| !is_picked(item)));
         drop(off);
-        let dims = best_dims(&coordinates, d);
-        let of_points = Points { coordinates: &coordinates, stride: d, dims: &dims };
+        let dims = match axes {
+            Some(axes) => (0..axes.width()).collect(),
+            None => best_dims(&coordinates, width),
+        };
+        let of_points = Points { coordinates: &coordinates, stride: width, dims: &dims };
         let mut sorted = points;
         let reach = self.frame.reach() as f32;
         order.sort(of_points, &mut sorted, reach, context.threads, context.cancel)?;
@@ -181,7 +245,8 @@ impl VectorIndex {
             ranks: first..first + run.items.len() as u32,
             points: count as u32,
             others: others.len() as u32,
-            dimensions: d as u32,
+            dimensions: d,
+            width: width as u32,
             dim_count: dims.len() as u8,
             panels: self.panels.len(),
             nodes: self.nodes.len(),
@@ -190,8 +255,8 @@ impl VectorIndex {
         grove.dims.iter_mut().zip(&dims).for_each(|(place, &dim)| *place = dim as u8);
         self.items.extend(sorted.iter().map(|&point| picked(point as usize)));
         self.items.extend(others.into_iter().chain(never));
-        let panels = shape.panels as usize * d * PANEL;
-        let threads = threads_for(context.threads, count * d);
+        let panels = shape.panels as usize * width * PANEL;
+        let threads = threads_for(context.threads, count * width);
         match self.panels.is_empty() {
             true => self.panels = filled(threads, panels, 0.0),
             false => {
@@ -200,10 +265,10 @@ impl VectorIndex {
             }
         }
         let share = PANEL * steps_per_task(threads, shape.panels as usize, 16);
-        let tasks = sorted.chunks(share).zip(self.panels[grove.panels..].chunks_mut(share * d));
+        let tasks = sorted.chunks(share).zip(self.panels[grove.panels..].chunks_mut(share * width));
         for_each(threads, tasks.collect(), |(points, panels)| {
             context.cancel.check()?;
-            fill_panels(points, &coordinates, d, panels);
+            fill_panels(points, &coordinates, width, panels);
             Ok(())
         })?;
         drop(coordinates);
@@ -211,36 +276,49 @@ impl VectorIndex {
         self.nodes.reserve_exact(nodes);
         self.nodes.resize(grove.nodes + nodes, 0.0);
         let own = &self.panels[grove.panels..];
-        let tree = Tree { shape, dimensions: d, dims: &dims, panels: own, nodes: &[] };
+        let tree = Tree { shape, dimensions: width, dims: &dims, panels: own, nodes: &[] };
         let own = &mut self.nodes[grove.nodes..];
         fill_nodes(tree, count, own, context.threads, context.cancel)?;
         self.groves.push(grove);
         Ok(())
     }
 
-    /// Some items as points of `d` coordinates, and what these are off: infinite for items that are
-    /// compared by the function, NaN for those that match nothing.
+    /// Some items as points or images of `width` coordinates, and what the points are off: infinite for items that
+    /// are compared by the function, NaN for those that match nothing.
     fn convert(
         &self,
         count: usize,
-        d: usize,
+        width: usize,
+        axes: Option<&Axes>,
         item: impl Fn(usize) -> ItemId + Sync,
         context: PrepareContext<'_>,
     ) -> Result<(Vec<f32>, Vec<f64>)> {
-        let (mut coordinates, mut off) = (vec![0.0_f32; count * d], vec![f64::NAN; count]);
-        let threads = threads_for(context.threads, count * d);
+        let mut coordinates = vec![0.0_f32; count * width];
+        let mut off = vec![f64::NAN; count];
+        let threads =
+            threads_for(context.threads, count * axes.map_or(width, |axes| axes.dimensions));
         let share = steps_per_task(threads, count, 1 << 8);
-        let tasks = coordinates.chunks_mut(share * d).zip(off.chunks_mut(share)).enumerate();
+        let tasks = coordinates.chunks_mut(share * width).zip(off.chunks_mut(share)).enumerate();
+        let write = |place: usize, point: &mut [f32]| -> Result<f64> {
+            context.cancel.check_at(place)?;
+            Ok(match self.frame.point(&self.vectors, item(place), point.iter_mut()) {
+                Rounded::Usual { off, .. } => off,
+                Rounded::Unusual => f64::INFINITY,
+                Rounded::Nan { matches: true } => f64::INFINITY,
+                Rounded::Never | Rounded::Nan { matches: false } => f64::NAN,
+            })
+        };
         for_each(threads, tasks.collect(), |(task, (coordinates, off))| {
-            let points = coordinates.chunks_exact_mut(d).zip(off);
-            for (place, (point, off)) in (task * share..).zip(points) {
-                context.cancel.check_at(place)?;
-                *off = match self.frame.point(&self.vectors, item(place), point.iter_mut()) {
-                    Rounded::Usual { off, .. } => off,
-                    Rounded::Unusual => f64::INFINITY,
-                    Rounded::Nan { matches: true } => f64::INFINITY,
-                    Rounded::Never | Rounded::Nan { matches: false } => f64::NAN,
-                };
+            let first = task * share;
+            if let Some(axes) = axes {
+                return axes.images(Simd::detect(), coordinates, |place, point| {
+                    off[place] = write(first + place, point)?;
+                    Ok(())
+                });
+            }
+            let points = coordinates.chunks_exact_mut(width).zip(off);
+            for (place, (point, off)) in (first..).zip(points) {
+                *off = write(place, point)?;
             }
             Ok(())
         })?;
@@ -278,7 +356,12 @@ impl VectorIndex {
             _ => return Partners { tree: None, others: all },
         };
         let limits = |grove: &Grove| {
-            self.frame.limits(grove.dimensions as usize, [square, off], self.most_off)
+            let limits =
+                self.frame.limits(grove.dimensions as usize, [square, off], self.most_off)?;
+            match self.axes_of(grove) {
+                Some(axes) => axes.limits(limits, square),
+                None => Some(limits),
+            }
         };
         let Some((grove, limits)) = grove.and_then(|grove| Some((grove, limits(grove)?))) else {
             return Partners { tree: None, others: all };
@@ -292,28 +375,39 @@ impl VectorIndex {
         Partners { tree: Some((self.tree(grove), limits)), others }
     }
 
+    fn axes_of(&self, grove: &Grove) -> Option<&Axes> {
+        self.axes.as_ref().filter(|_| grove.dimensions as usize > MOST_PLAIN)
+    }
+
     fn tree(&self, grove: &Grove) -> PlacedTree<'_> {
         let mut dims = [0; BOX_DIMS];
         dims.iter_mut().zip(grove.dims).for_each(|(place, dim)| *place = usize::from(dim));
-        let (shape, d) = (Shape::of(grove.points as usize), grove.dimensions as usize);
+        let (shape, width) = (Shape::of(grove.points as usize), grove.width as usize);
         let node_len = node_len(usize::from(grove.dim_count));
         PlacedTree {
             first_rank: grove.ranks.start,
             points: grove.points,
+            axes: self.axes_of(grove),
             dims,
             dim_count: usize::from(grove.dim_count),
             shape,
-            dimensions: d,
-            panels: &self.panels[grove.panels..][..shape.panels as usize * d * PANEL],
+            width,
+            panels: &self.panels[grove.panels..][..shape.panels as usize * width * PANEL],
             nodes: &self.nodes[grove.nodes..][..shape.nodes() * node_len],
         }
     }
 }
 
-/// The dimensions of the greatest variance, of a sample of points that are not far from most, the greatest
+/// Whether a run has vectors of one length.
+fn is_alike(run: &Run) -> bool {
+    run.lens[0] == run.lens[1] && run.lens[0] > 0
+}
+
+/// The dimensions of the greatest variance, eight at most, of a sample of points that are not far from most, the greatest
 /// first.
 pub(super) fn best_dims(coordinates: &[f32], d: usize) -> Vec<usize> {
     const SAMPLE: usize = 1 << 12;
+    const MOST: usize = 8;
     /// The last dimension that a grove can name.
     const LAST: usize = u8::MAX as usize;
     let points = coordinates.len().checked_div(d).unwrap_or(0);
@@ -332,6 +426,6 @@ pub(super) fn best_dims(coordinates: &[f32], d: usize) -> Vec<usize> {
         })
         .collect();
     variances.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
-    variances.truncate(BOX_DIMS);
+    variances.truncate(MOST);
     variances.into_iter().filter(|(variance, _)| *variance > 0.0).map(|(_, dim)| dim).collect()
 }

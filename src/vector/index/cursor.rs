@@ -15,8 +15,10 @@ use crate::engine::{
     RowPairCounts, Work, Worker,
 };
 use crate::vector::bounds::Rounded;
+use crate::vector::boxes::LANES;
 use crate::vector::collection::{Vectors, check_lens};
 use crate::vector::metric::{ArgumentOrder, Decision, Joining, Threshold};
+use crate::vector::verify::is_match;
 
 /// About the bytes of a cursor, besides the order of a unit's items and a point.
 pub(in crate::vector) const CURSOR_BYTES: usize =
@@ -59,8 +61,9 @@ pub(super) struct IndexWorker {
     spec: MatchSpec,
     unit: Option<Unit>,
     probe: Option<Probe>,
-    /// The probe vector, rounded.
+    /// The probe vector, rounded, and room for its image.
     point: Vec<f32>,
+    image: [f32; LANES],
     hits: Vec<Hit>,
     counts: RowPairCounts,
     funnel: Funnel,
@@ -87,6 +90,7 @@ impl IndexWorker {
             unit: None,
             probe: None,
             point: Vec::with_capacity(widest as usize),
+            image: [0.0; LANES],
             hits: vec![],
             counts: RowPairCounts::default(),
             funnel: Funnel::default(),
@@ -145,7 +149,9 @@ impl IndexWorker {
         let before = (visit.nodes, visit.panels);
         self.hits.clear();
         (probe.hit, probe.near) = (0, 0);
-        go_on(self.spec.simd, &placed.tree(), &self.point, limits, visit, &mut self.hits);
+        let simd = self.spec.simd;
+        let visitor = placed.visitor(simd, &self.point, &mut self.image);
+        go_on(simd, &placed.tree(), visitor, limits, visit, &mut self.hits);
         // Hits name ranks from here on.
         let first = placed.first_rank;
         let (end, own) = (first + placed.points, probe.own.unwrap_or(u32::MAX));
@@ -201,6 +207,16 @@ impl IndexWorker {
             if probe.near != 0 {
                 let lane = probe.near.trailing_zeros();
                 probe.near &= probe.near - 1;
+                let next = match probe.near {
+                    0 => self
+                        .hits
+                        .get(probe.hit + 1)
+                        .map(|hit| hit.panel + hit.near.trailing_zeros()),
+                    near => Some(hit.panel + near.trailing_zeros()),
+                };
+                if let Some(next) = next.and_then(|rank| self.index.item(rank)) {
+                    self.index.vectors.prefetch(next);
+                }
                 return Some((hit.panel + lane, hit.sure >> lane & 1 == 1));
             }
             probe.hit += 1;
@@ -220,7 +236,11 @@ impl IndexWorker {
         } else if vectors.is_vector(build) {
             self.funnel.verified += 1;
             let (x, y) = (unit.items.vector(probe.item), vectors.vector(build));
-            self.threshold.decide(x, y, self.orders)?
+            match is_match(self.spec.simd, self.threshold, x, y) {
+                Some(true) => Decision::Match,
+                Some(false) => Decision::Neither,
+                None => self.threshold.decide(x, y, self.orders)?,
+            }
         } else {
             Decision::Neither
         };

@@ -30,15 +30,21 @@ use crate::vector::width::round;
 fn collection(rng: &mut StdRng, count: usize, d: usize, shape: usize, keys: u32) -> Vectors {
     let mut read = ReadRows::default();
     let centres: Vec<f64> = (0..8).map(|_| rng.random_range(-10.0..10.0)).collect();
+    // Points of a plane in all dimensions, and one point.
+    let plane: Vec<[f64; 2]> =
+        (0..d).map(|_| [0; 2].map(|_: i32| rng.random_range(-1.0..1.0))).collect();
     let is_narrow = rng.random_bool(0.5);
     for row in 0..count as u32 {
         let centre = *centres.choose(rng).unwrap();
+        let place = [0; 2].map(|_: i32| rng.random_range(0.0..1.0));
         let mut vector: Vec<f64> = (0..d)
-            .map(|_| match shape {
+            .map(|dim| match shape {
                 0 => rng.random_range(0.0..1.0),
                 1 => f64::from(rng.random_range(0_i8..6)),
                 2 => centre + rng.random_range(-0.1..0.1),
                 3 => 1e6 + rng.random_range(0.0..1e-3),
+                4 => plane[dim][0] * place[0] + plane[dim][1] * place[1],
+                5 => plane[dim][0],
                 _ => rng.random_range(-1.0..1.0) * 10_f64.powi(rng.random_range(-9..3)),
             })
             .collect();
@@ -146,11 +152,11 @@ pub(in crate::vector) fn expected(
 fn indexes_find_the_pairs_of_the_definition() {
     let mut rng = StdRng::seed_from_u64(15);
     let mut some = 0;
-    for round in 0..90_usize {
-        let (shape, d) = (round % 5, [1, 2, 3, 5, 8, 9, 17][round % 7]);
+    for round in 0..140_usize {
+        let (shape, d) = (round % 7, [1, 2, 3, 5, 8, 9, 17, 40, 17, 64][round % 10]);
         let metric = if round % 4 == 3 { Metric::Cosine } else { Metric::Euclidean };
         let keys = 1 + round as u32 % 2;
-        let count = if round % 10 == 0 { 1500 } else { 300 };
+        let count = if round % 11 == 0 { 1500 } else { 300 };
         let build = Arc::new(collection(&mut rng, count, d, shape, keys));
         let unordered = round % 3 == 0;
         let probe = match unordered {
@@ -214,7 +220,7 @@ fn several_threads_make_the_same_index() {
     let pool: Arc<dyn MemoryPool> = Arc::new(UnboundedMemoryPool::default());
     let reservation = MemoryConsumer::new("test").register(&pool);
     let cancel = CancelFlag::default();
-    for (count, d) in [(3_000, 2), (20_000, 5), (700, 11)] {
+    for (count, d) in [(3_000, 2), (20_000, 5), (700, 11), (3_000, 40)] {
         let vectors = Arc::new(collection(&mut rng, count, d, 0, 2));
         let threshold = Threshold { metric: Metric::Euclidean, bound: 0.1 };
         let frame = Frame::of(&vectors, threshold, &cancel).unwrap();

@@ -177,6 +177,7 @@ pub(super) fn go_on(
         2 => visit::<2>(simd, tree, point, limits, state, hits),
         3 => visit::<3>(simd, tree, point, limits, state, hits),
         8 => visit::<8>(simd, tree, point, limits, state, hits),
+        16 => visit::<16>(simd, tree, point, limits, state, hits),
         _ => visit::<0>(simd, tree, point, limits, state, hits),
     }
 }

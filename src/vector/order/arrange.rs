@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use datafusion::common::Result;
 
+use super::axes;
 use super::basis::{Basis, ROWS};
 use super::cells::{Cuts, refine};
 use super::near::{Ends, Near, Sizes};
@@ -14,8 +15,8 @@ use crate::engine::ItemId;
 use crate::simd::Simd;
 use crate::util::cancel::CancelFlag;
 use crate::util::counting_sort::{self, Sorted};
-use crate::util::parallel::{collect, concat, for_each, map, ranges, steps_per_task, threads_for};
-use crate::vector::bounds::{Frame, Rounded, is_far};
+use crate::util::parallel::{collect, for_each, ranges, steps_per_task, threads_for};
+use crate::vector::bounds::{Frame, Rounded};
 use crate::vector::boxes::{BOX_ITEMS, Boxes, LANES};
 use crate::vector::collection::Run;
 use crate::vector::metric::{Metric, Threshold};
@@ -33,11 +34,6 @@ const LEAST_TASK: usize = if cfg!(test) { 1 << 4 } else { 1 << 13 };
 
 /// The share of pairs of blocks within reach above which an order is not worth making.
 const MOST_SHARE: f64 = 0.75;
-
-/// How many vectors of `d` dimensions the axes are found from.
-fn of_axes(d: usize) -> usize {
-    ((1 << 22) / d).clamp(64, 1 << 11)
-}
 
 /// The purpose of an order.
 #[derive(Debug, Clone, Copy)]
@@ -124,11 +120,7 @@ pub(in crate::vector) fn arrange(
 fn bytes(items: usize, most: usize, d: usize) -> usize {
     let dims = LANES.min(d);
     let projected = (most + most.min(MOST_SAMPLE)) * (dims * size_of::<f32>() + 3 * 4);
-    // Twice while they are collected, and with the square of each one's distance.
-    let axes = of_axes(d)
-        * (2 * d * size_of::<f32>() + LANES * size_of::<f32>() + 3 * size_of::<f64>())
-        + 6 * LANES * d * size_of::<f64>();
-    items * 4 + projected + axes + Boxes::bytes(items, LANES.min(d)) + (1 << 16)
+    items * 4 + projected + axes::bytes(d) + Boxes::bytes(items, LANES.min(d)) + (1 << 16)
 }
 
 /// At most.
@@ -175,13 +167,12 @@ impl<'a> Space<'a> {
         d: usize,
         resources: Resources<'a>,
     ) -> Result<Option<Self>> {
-        let some = spread(items.clone(), of_axes(d));
+        let some = spread(items.clone(), axes::sample_len(d));
         let vectors: Vec<Vector<'_>> = some.filter_map(|item| (resources.vector)(item)).collect();
         let threads = threads_for(resources.threads, vectors.len() * d);
         let frame = Frame::of_some(threshold, &vectors, threads, resources.cancel)?;
-        let mut points = points_of(&vectors, d, &frame, threads, resources.cancel)?;
+        let basis = axes::basis_of(&vectors, d, &frame, threads, resources.cancel)?;
         let simd = Simd::detect();
-        let basis = Basis::of(&mut points, d, simd, threads, resources.cancel)?;
         let Some(limit) = limit(&frame, &basis, d).filter(|_| basis.dims > 0) else {
             return Ok(None);
         };
@@ -244,32 +235,20 @@ impl<'a> Space<'a> {
         coordinates: &mut [f32],
         slack: &mut [f32],
     ) -> Result<()> {
-        let (d, dims) = (self.d, self.basis.dims);
-        let mut rows = vec![0.0_f32; ROWS * d];
-        let mut own = [[0.0; LANES]; ROWS];
-        let places = coordinates.chunks_mut(ROWS * dims).zip(slack.chunks_mut(ROWS));
-        for (step, (coordinates, slack)) in places.enumerate() {
-            if step % 64 == 0 {
-                self.resources.cancel.check()?;
-            }
-            let own_rows = rows.chunks_exact_mut(d).zip(slack);
-            for ((row, slack), item) in own_rows.zip(items.by_ref()) {
-                let vector = (self.resources.vector)(item).filter(|vector| vector.len() == d);
-                let rounded = vector.map(|v| self.frame.point_of(v, row.iter_mut()));
-                match rounded {
-                    Some(Rounded::Usual { square, off }) => *slack = self.basis.slack(square, off),
-                    _ => {
-                        row.fill(0.0);
-                        *slack = f32::INFINITY;
-                    }
+        let d = self.d;
+        self.basis.project_each(self.simd, coordinates, |step, row| {
+            self.resources.cancel.check_at(step)?;
+            let vector = items.next().and_then(self.resources.vector);
+            let vector = vector.filter(|vector| vector.len() == d);
+            slack[step] = match vector.map(|vector| self.frame.point_of(vector, row.iter_mut())) {
+                Some(Rounded::Usual { square, off }) => self.basis.slack(square, off),
+                _ => {
+                    row.fill(0.0);
+                    f32::INFINITY
                 }
-            }
-            self.basis.project(self.simd, &rows, &mut own);
-            for (to, from) in coordinates.chunks_exact_mut(dims).zip(&own) {
-                to.copy_from_slice(&from[..dims]);
-            }
-        }
-        Ok(())
+            };
+            Ok(())
+        })
     }
 
     /// Orders the items of a run, of `all` items.
@@ -399,30 +378,4 @@ impl<'a> GroupBoxes<'a> {
         self.take_between(self.groups.end);
         self.between
     }
-}
-
-/// Vectors as points, without a few that are far from most: they would make all axes point at them.
-fn points_of(
-    vectors: &[Vector<'_>],
-    d: usize,
-    frame: &Frame,
-    threads: usize,
-    cancel: &CancelFlag,
-) -> Result<Vec<f32>> {
-    /// Vectors of a task, at least.
-    const LEAST: usize = 1 << 3;
-    let parts = map(threads, ranges(threads, vectors.len(), LEAST), |range| {
-        let mut points = Vec::with_capacity(range.len() * d);
-        for &vector in &vectors[range] {
-            cancel.check()?;
-            let start = points.len();
-            points.resize(start + d, 0.0_f32);
-            match frame.point_of(vector, points[start..].iter_mut()) {
-                Rounded::Usual { square, .. } if !is_far(square) => {}
-                _ => points.truncate(start),
-            }
-        }
-        Ok(points)
-    })?;
-    concat(threads, &parts, cancel)
 }

@@ -21,7 +21,7 @@ const LEAST_DIMENSIONS: usize = 16;
 
 /// The axes of coordinates.
 #[derive(Debug, Clone)]
-pub(super) struct Basis {
+pub(in crate::vector) struct Basis {
     /// By dimension of the points, its part of each axis; zeros behind the last.
     columns: Vec<f32>,
     /// The number of axes.
@@ -137,14 +137,44 @@ impl Basis {
         Self { columns, dims: d, stretch: 1.0 }
     }
 
-    /// The coordinates of points that lie one behind the other.
-    pub(super) fn project(&self, simd: Simd, points: &[f32], to: &mut [[f32; LANES]; ROWS]) {
-        project_rows(simd, points, &self.columns, to);
+    /// Writes the coordinates of points. `point` writes the numbers of one: it is given the number of the
+    /// point, and the numbers that were written for another or zeros.
+    ///
+    /// # Errors
+    ///
+    /// The first error of `point`.
+    pub(in crate::vector) fn project_each(
+        &self,
+        simd: Simd,
+        coordinates: &mut [f32],
+        mut point: impl FnMut(usize, &mut [f32]) -> Result<()>,
+    ) -> Result<()> {
+        let (d, dims) = (self.columns.len() / LANES, self.dims);
+        let mut rows = vec![0.0_f32; ROWS * d];
+        let mut own = [[0.0; LANES]; ROWS];
+        for (step, coordinates) in coordinates.chunks_mut(ROWS * dims).enumerate() {
+            let points = coordinates.len() / dims;
+            for (row, numbers) in rows.chunks_exact_mut(d).take(points).enumerate() {
+                point(step * ROWS + row, numbers)?;
+            }
+            project_rows(simd, &rows, &self.columns, &mut own);
+            for (to, from) in coordinates.chunks_exact_mut(dims).zip(&own) {
+                to.copy_from_slice(&from[..dims]);
+            }
+        }
+        Ok(())
+    }
+
+    /// The coordinates of a point, with zeros behind the last.
+    pub(in crate::vector) fn project(&self, simd: Simd, point: &[f32]) -> [f32; LANES] {
+        let mut to = [[0.0; LANES]; 1];
+        project_rows(simd, point, &self.columns, &mut to);
+        to[0]
     }
 
     /// The error of each coordinate of a point: of a point x̂ with the square of its norm, which is
     /// within `off` of X, from PX.
-    pub(super) fn slack(&self, square: f64, off: f64) -> f32 {
+    pub(in crate::vector) fn slack(&self, square: f64, off: f64) -> f32 {
         let d = (self.columns.len() / LANES) as f64;
         let norm = self.stretch.sqrt();
         let sum = (d + 2.0) * U32 * 1.01 * square.sqrt() * norm + (d + 1.0) * 1e-42;

@@ -2,7 +2,8 @@
 //! groups whose boxes are out of reach of each other hold no pair, and need no comparison.
 //!
 //! ```text
-//! basis.rs    a few principal coordinates of vectors
+//! basis.rs    a few principal coordinates of points
+//! axes.rs     those of vectors
 //! cells.rs    points cut at medians, again and again
 //! near.rs     the same, of a few points
 //! points.rs   points in these coordinates, and boxes around them
@@ -17,6 +18,7 @@
 //! only proves that pairs do not match.
 
 mod arrange;
+pub(super) mod axes;
 mod basis;
 mod cells;
 mod magnitudes;
@@ -29,5 +31,6 @@ mod sample;
 mod tests;
 
 pub(super) use arrange::{OrderRequest, Resources, arrange};
+pub(super) use basis::Basis;
 pub(super) use magnitudes::by_magnitude;
 pub(super) use reach::Reach;
