@@ -21,6 +21,8 @@ pub(crate) mod nanos {
     pub(super) const SCAN_WORD: f64 = 0.1;
     /// Reading a byte of a list from memory.
     pub(super) const UNCACHED_BYTE: f64 = 0.15;
+    /// Taking up a posting that passes.
+    pub(super) const CANDIDATE: f64 = 9.0;
     /// Counting a posting in AllPairs.
     pub(crate) const COUNT: f64 = 6.0;
     /// Indexing a token of a prefix: always, and for each word of its signature.
@@ -71,8 +73,9 @@ pub(crate) struct Parts {
 pub(crate) struct Filtered {
     /// [`Parts::words`].
     pub words: usize,
-    /// Nanoseconds of a core until the candidates are found.
+    /// Nanoseconds of a core until the candidates are found, and those among them in which others wait.
     pub nanos: f64,
+    pub alone: f64,
     pub candidates: f64,
     /// The share of the candidates that the bitmap filter lets pass.
     pub signed: f64,
@@ -81,16 +84,17 @@ pub(crate) struct Filtered {
 impl Filtered {
     /// Candidates from postings without signatures.
     pub(crate) fn without_signatures(join: &SetJoin, nanos: f64, candidates: f64) -> Self {
-        Self { words: 0, nanos, candidates, signed: join.signed_share(0) }
+        Self { words: 0, nanos, alone: 0.0, candidates, signed: join.signed_share(0) }
     }
 
     /// Verification of all candidates, or of those that the bitmap filter lets pass.
     fn verified(&self, join: &SetJoin, place: Verification) -> [Parts; 2] {
         let statistics = &join.statistics;
-        let Self { words, nanos, candidates, signed: share } = *self;
+        let Self { words, nanos, alone, candidates, signed: share } = *self;
         let parts = |signed: bool, filter: f64, left: f64| {
             let behind = verification(statistics, left, place);
-            let cost = Cost { cpu: nanos + filter + behind.cpu, ..behind };
+            let cpu = nanos - alone + filter + behind.cpu;
+            let cost = Cost { cpu, setup: behind.setup + alone, ..behind };
             Parts { words, signed, cost }
         };
         let sign = statistics.signed_tokens(&join.spec) * nanos::SIGN;
@@ -148,7 +152,8 @@ pub(crate) fn positional(join: &SetJoin, place: Verification) -> Parts {
 
 /// The nanoseconds of a core that PPJoin takes on the CPU.
 pub(crate) fn indexed(join: &SetJoin) -> f64 {
-    positional(join, Verification::Cpu).cost.cpu
+    let Cost { cpu, setup, .. } = positional(join, Verification::Cpu).cost;
+    cpu + setup
 }
 
 /// The verification of candidates from one of several filters that takes the least time on the threads
@@ -163,6 +168,9 @@ pub(crate) fn cheapest(join: &SetJoin, place: Verification, filtered: &[Filtered
 /// PPJoin's candidates from posting lists with signatures of `words` words, those of
 /// `SuffixTest::WIDTHS[width]`.
 fn postings(join: &SetJoin, width: usize, words: usize) -> Filtered {
+    /// The part of making the index in which threads wait for each other: 16 of a Xeon take a quarter to a
+    /// third of the time of one.
+    const ALONE: f64 = 0.15;
     let statistics = &join.statistics;
     let slower = scan_rate(join.spec.simd);
     let index = nanos::INDEX + nanos::INDEX_WORD * words as f64;
@@ -173,13 +181,15 @@ fn postings(join: &SetJoin, width: usize, words: usize) -> Filtered {
     if uncached == 1.0 {
         scan = scan.max(bytes * nanos::UNCACHED_BYTE);
     }
+    let candidates = statistics.postings * join.suffix_share(width);
     let nanos = statistics.probed * nanos::SET
+        + candidates * nanos::CANDIDATE
         + statistics.indexed * index
         + (statistics.tokens + statistics.probe_tokens) * sign
         + statistics.lookups * (nanos::LOOKUP + uncached * nanos::UNCACHED_LOOKUP)
         + statistics.postings * scan;
-    let candidates = statistics.postings * join.suffix_share(width);
-    Filtered { words, nanos, candidates, signed: join.signed_share(width) }
+    let alone = if statistics.threads > 1 { ALONE * statistics.indexed * index } else { 0.0 };
+    Filtered { words, nanos, alone, candidates, signed: join.signed_share(width) }
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use crate::set::sample::{Extent, Sampled, expected_share};
 use crate::set::statistics::Statistics;
 
 /// Joins estimated to take less (nanoseconds of a core) are not worth a sample.
-const WORTH_SAMPLING: f64 = 12e6;
+const WORTH_SAMPLING: f64 = 3e6;
 
 /// A build collection, the join it is for, and the figures that several strategies need.
 #[derive(Debug)]
@@ -23,6 +23,8 @@ pub struct SetJoin {
     pub(crate) statistics: Statistics,
     /// The nanoseconds of a core that an index of prefixes takes, by the statistics alone.
     pub(crate) indexed: f64,
+    /// The least of this and what sliced columns take.
+    pub(crate) quickest: f64,
     /// Pairs of sets that have been tried, once a strategy needs them.
     sampled: Option<Sampled>,
 }
@@ -32,21 +34,25 @@ impl Join for SetJoin {
 }
 
 impl SetJoin {
-    /// A join of which no pairs have been tried; `indexed` gives [`Self::indexed`].
+    /// A join of which no pairs have been tried; `indexed` gives [`Self::indexed`], `sliced` the time of sliced columns.
     pub(crate) fn new(
         build: Arc<SetCollection>,
         spec: JoinSpec,
         statistics: Statistics,
         indexed: impl FnOnce(&Self) -> f64,
+        sliced: impl FnOnce(&Self) -> f64,
     ) -> Self {
-        let mut join = Self { build, spec, statistics, indexed: 0.0, sampled: None };
+        let (indexed_nanos, quickest) = (0.0, 0.0);
+        let mut join =
+            Self { build, spec, statistics, indexed: indexed_nanos, quickest, sampled: None };
         join.indexed = indexed(&join);
+        join.quickest = sliced(&join).min(join.indexed);
         join
     }
 
     /// Whether the join takes so long that a sample pays.
     pub(crate) fn is_long(&self) -> bool {
-        self.indexed > WORTH_SAMPLING
+        self.quickest > WORTH_SAMPLING
     }
 
     /// Tries pairs of sets, unless that has been done, in about a hundredth of the time that the join
@@ -60,7 +66,7 @@ impl SetJoin {
     }
 
     /// Tries the signatures of a few pairs, in some ten microseconds, where no pairs have been tried and `nanos`,
-    /// the time of a strategy for which no signature lets a pair pass, is not far above that of an index.
+    /// the time of a strategy for which no signature lets a pair pass, is not far above that of the quickest other.
     ///
     /// # Errors
     ///
@@ -73,7 +79,7 @@ impl SetJoin {
         /// Shorter joins are not worth it.
         const LEAST: f64 = 5e5;
         const FAR: f64 = 2.0;
-        if self.indexed > LEAST && nanos < FAR * self.indexed {
+        if self.quickest > LEAST && nanos < FAR * self.quickest {
             self.sample_to(Extent::Brief, context)?;
         }
         Ok(())
@@ -81,8 +87,8 @@ impl SetJoin {
 
     fn sample_to(&mut self, extent: Extent, context: PrepareContext<'_>) -> Result<()> {
         if self.sampled.is_none() {
-            let Self { build, spec, statistics, indexed, .. } = self;
-            let how = (*indexed, extent);
+            let Self { build, spec, statistics, quickest, .. } = self;
+            let how = (*quickest, extent);
             self.sampled = Some(Sampled::draw(build, spec, statistics, how, context)?);
         }
         Ok(())

@@ -14,7 +14,7 @@ use crate::util::evenly::Evenly;
 use crate::util::parallel::{for_each, threads_for};
 
 /// Sets of the pool whose pairs are tried, and tokens in all of them, about.
-const POOL: (f64, f64) = (96.0, 320.0);
+const POOL: (f64, f64) = (48.0, 320.0);
 const TOKENS: u32 = 1 << 16;
 /// Nanoseconds of trying a pair, and the share of a join's time that the tries may take.
 const PAIR: f64 = 15.0;
@@ -23,7 +23,7 @@ const SHARE: f64 = 0.01;
 /// that finding the postings passes at most, and the nanoseconds of passing one.
 const SUFFIX_PAIRS: usize = 12;
 const POSTINGS: f64 = 4096.0;
-const PASSED: (f64, f64) = (32e3, 2e6);
+const PASSED: (f64, f64) = (8e3, 2e6);
 const PASS: f64 = 5.0;
 
 /// The number of widths that the signatures of postings may have.
@@ -259,11 +259,11 @@ mod tests {
             PrepareContext { reservation: &reservation, cancel: &cancel, threads: 1, probes: None };
         let spec = spec(Measure::Jaccard, 0.3, Pairing::All);
         let mut join = join(Arc::clone(&sides.build), spec, 1.0, context).unwrap();
-        assert!(join.indexed > 5e5, "{}", join.indexed);
-        join.sample_signatures(3.0 * join.indexed, context).unwrap();
+        assert!(join.quickest > 5e5, "{}", join.quickest);
+        join.sample_signatures(3.0 * join.quickest, context).unwrap();
         assert!(!join.is_sampled());
         let (share, width) = (join.suffix_share(1), join.signed_share(1));
-        join.sample_signatures(0.1 * join.indexed, context).unwrap();
+        join.sample_signatures(0.1 * join.quickest, context).unwrap();
         assert!(join.is_sampled());
         let passing = join.signature_share(join.signature_words());
         assert!(passing > 0.5, "{passing}");

@@ -13,7 +13,7 @@ use crate::set::indexed::IndexedJoin;
 use crate::set::join::SetJoin;
 use crate::set::join_spec::JoinSpec;
 use crate::set::scan_count::ScanCount;
-use crate::set::sliced::BitSliced;
+use crate::set::sliced::{self, BitSliced};
 use crate::set::statistics::Statistics;
 
 /// Every strategy that `auto` compares, in the order in which equal estimates are preferred.
@@ -42,5 +42,5 @@ pub(crate) fn join(
         Some(of_positions) => statistics.probed_by(&build, &spec, of_positions),
         None => statistics.with_probes(probes),
     };
-    Ok(SetJoin::new(build, spec, statistics, costs::indexed))
+    Ok(SetJoin::new(build, spec, statistics, costs::indexed, sliced::estimated))
 }

@@ -80,9 +80,12 @@ impl VectorJoin {
 
     /// Chooses what decides pairs on the CPU, where that is compared and may win.
     pub(super) fn choose_filter(&mut self, terms: &Terms<'_>) -> Result<()> {
+        /// Nanoseconds of a core for the sample, at most.
+        const SAMPLE: f64 = 5e6;
         let widest = self.build.runs().iter().map(|run| run.lens[1]).max().unwrap_or(0);
         let ratio = least_ratio(self.joining.spec.simd, widest).min(1.0);
-        let may_win = !self.loses(0.5 * self.pairs_of(ratio), terms);
+        let pairs = self.pairs_of(ratio);
+        let may_win = !self.loses(pairs.min(SAMPLE) + 0.5 * pairs, terms);
         if self.filter.is_none() && terms.has(Placement::Cpu) && may_win {
             let Joining { threshold, ref spec, .. } = self.joining;
             self.filter = Some(Choice::of(&self.build, threshold, spec, terms.context)?);
@@ -100,7 +103,12 @@ impl VectorJoin {
         self.choose_filter(terms)?;
         let Joining { threshold, ref spec, .. } = self.joining;
         if self.sampled.is_none() && !self.loses(least_of_index(&self.build, spec), terms) {
-            let found = sample(&self.build, threshold, spec, self.pairs(), terms.context)?;
+            // What an index must save time beside: the pairs on the threads, or an open device.
+            let threads = terms.context.threads;
+            let of_device = self.on_device.elapsed(threads) * threads.max(1) as f64;
+            let is_open = terms.has(Placement::Gpu) && Device::opened(0).is_some();
+            let pairs = if is_open { self.pairs().min(of_device) } else { self.pairs() };
+            let found = sample(&self.build, threshold, spec, pairs, terms.context)?;
             self.sampled = Some(found);
         }
         Ok(())

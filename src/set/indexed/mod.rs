@@ -236,14 +236,17 @@ pub(crate) fn estimate(join: &mut SetJoin, terms: &Terms<'_>) -> Result<Estimate
 fn cost(join: &SetJoin) -> Cost {
     let (statistics, spec) = (&join.statistics, &join.spec);
     /// Nanoseconds for a posting that is indexed, and one that is read; for looking up a list, for a
-    /// candidate; of a join besides.
+    /// candidate; for a set of another input, whose batches are works of their own; of a join besides.
     const INDEX: f64 = 0.2;
     const READ: f64 = 0.03;
     const LOOKUP: f64 = 0.05;
     const CANDIDATE: f64 = 1.0;
+    const TRAVELLING: f64 = 40.0;
     const START: f64 = 1e6;
+    let travelling = if spec.pairing == Pairing::All { statistics.probed } else { 0.0 };
     let candidates = statistics.postings * join.suffix_share(1);
     let device = START
+        + TRAVELLING * travelling
         + INDEX * statistics.indexed
         + LOOKUP * statistics.lookups
         + READ * statistics.postings

@@ -95,20 +95,10 @@ impl Strategy<SetJoin> for BitSliced {
         if !terms.is_only && reservation.try_grow(bytes).is_err() {
             return none;
         }
-        let (statistics, simd) = (&join.statistics, join.spec.simd);
-        if !terms.is_only && statistics.candidate_size > LARGE {
+        let nanos = if terms.is_only { nanos_of(join) } else { estimated(join) };
+        if nanos.is_infinite() {
             return none;
         }
-        let probes = statistics.probe_tokens / statistics.candidate_size.max(1.0);
-        // The sets of a probe set begin and end within a strip.
-        let strips = statistics.admissible_pairs / STRIP_SETS + probes;
-        let of_block = Columns::most_bytes(&join.build) as f64 * STRIP_SETS * planes::STRIPS as f64
-            / f64::from(join.build.len().max(1));
-        let column = if of_block > NEAR { nanos::FAR_COLUMN } else { nanos::COLUMN };
-        let strip = nanos::STRIP + statistics.candidate_size * column;
-        let nanos = statistics.tokens * nanos::TOKEN
-            + probes * nanos::PROBE
-            + strips * (nanos::BLOCK / planes::STRIPS as f64 + strip * slowness(simd));
         Ok(Estimate::new(Some(Cost::cpu(nanos)), None, ()))
     }
 
@@ -123,6 +113,27 @@ impl Strategy<SetJoin> for BitSliced {
         let columns = Arc::new(Columns::try_new(&build, &spec, context)?);
         Ok(Arc::new(PreparedSliced { build, spec, columns, threads }))
     }
+}
+
+/// The nanoseconds of a core that sliced columns take; infinite where sets are too large for them.
+pub(crate) fn estimated(join: &SetJoin) -> f64 {
+    match join.statistics.candidate_size > LARGE {
+        true => f64::INFINITY,
+        false => nanos_of(join),
+    }
+}
+
+fn nanos_of(join: &SetJoin) -> f64 {
+    let (statistics, simd) = (&join.statistics, join.spec.simd);
+    // The sets of a probe set begin and end within a strip.
+    let strips = statistics.admissible_pairs / STRIP_SETS + statistics.probed;
+    let of_block = Columns::most_bytes(&join.build) as f64 * STRIP_SETS * planes::STRIPS as f64
+        / f64::from(join.build.len().max(1));
+    let column = if of_block > NEAR { nanos::FAR_COLUMN } else { nanos::COLUMN };
+    let strip = nanos::STRIP + statistics.candidate_size * column;
+    statistics.tokens * nanos::TOKEN
+        + statistics.probed * nanos::PROBE
+        + strips * (nanos::BLOCK / planes::STRIPS as f64 + strip * slowness(simd))
 }
 
 impl BitSliced {

@@ -155,7 +155,7 @@ impl Sides {
     /// A join that takes so many nanoseconds by an index of prefixes.
     fn join_of(&self, spec: &JoinSpec, indexed: f64, context: PrepareContext<'_>) -> SetJoin {
         let statistics = Statistics::gather(&self.build, spec, context).unwrap();
-        SetJoin::new(Arc::clone(&self.build), *spec, statistics, |_| indexed)
+        SetJoin::new(Arc::clone(&self.build), *spec, statistics, |_| indexed, |_| f64::INFINITY)
     }
 
     /// The strategy that would be chosen for the sides.
