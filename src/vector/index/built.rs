@@ -49,7 +49,7 @@ pub(in crate::vector) struct VectorIndex {
     items: Vec<ItemId>,
     ranks: Vec<u32>,
     groves: Vec<Grove>,
-    /// Those of points that have images.
+    /// The axes of images, where points have some.
     axes: Option<Axes>,
     panels: Vec<f32>,
     nodes: Vec<f32>,

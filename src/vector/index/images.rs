@@ -102,8 +102,8 @@ impl Axes {
         (0..coordinates.len()).try_for_each(|place| point(place, &mut numbers))
     }
 
-    /// What distances of images prove of a point, with the square of its norm, of whose partners `limits` tells:
-    /// nothing says that a point is near.
+    /// The limits for distances of images: from those for distances of points, of a point with the square of its norm.
+    /// No distance of images proves that a point is near. `None` where none proves that it is far.
     ///
     /// A partner has a norm of ‖x̂‖ + ‖x̂ − ŷ‖ at most. A coordinate is off by [`Basis::slack`] at most, an image by
     /// √q times that, and the sum of q squares by (q + 4)·u of its value.

@@ -62,7 +62,7 @@ fn time_of_image(d: usize) -> f64 {
     if d > MOST_PLAIN { IMAGE * d as f64 } else { 0.0 }
 }
 
-/// What a probe meets on its way, on average.
+/// The nodes, panels and pairs that a probe meets on its way, on average.
 #[derive(Debug, Clone, Copy, Default)]
 struct Met {
     nodes: f64,
@@ -239,7 +239,7 @@ fn is_hopeless(
     Ok(f64::from(near) > most_share * f64::from(all))
 }
 
-/// What a probe meets. Probes are left out once the others have met so many panels that there are more than
+/// Sends some probes through an index. Probes are left out once the others have met so many panels that there are more than
 /// `most` in any case.
 fn visits(index: &VectorIndex, spec: &MatchSpec, most: f64) -> Met {
     let vectors = &index.vectors;
