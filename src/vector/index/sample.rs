@@ -190,7 +190,7 @@ fn is_hopeless(
     const MOST_DIMENSIONS: usize = 1 << 10;
     /// Nanoseconds of a thread to find the axes, for a number of the points: others would take as long to be woken. And
     /// the greatest part of the time that all threads take for the pairs.
-    const NUMBER: f64 = 25.0;
+    const NUMBER: f64 = 75.0;
     const MOST_PART: f64 = 0.03;
     let [run] = vectors.runs() else { return Ok(false) };
     let (d, has_images) = (run.lens[0] as usize, run.lens[0] as usize > MOST_PLAIN);
