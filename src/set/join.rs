@@ -34,7 +34,8 @@ impl Join for SetJoin {
 }
 
 impl SetJoin {
-    /// A join of which no pairs have been tried; `indexed` gives [`Self::indexed`], `sliced` the time of sliced columns.
+    /// A join of which no pairs have been tried. `indexed` gives [`Self::indexed`], `sliced` the nanoseconds of
+    /// a core that sliced columns take.
     pub(crate) fn new(
         build: Arc<SetCollection>,
         spec: JoinSpec,
@@ -42,9 +43,7 @@ impl SetJoin {
         indexed: impl FnOnce(&Self) -> f64,
         sliced: impl FnOnce(&Self) -> f64,
     ) -> Self {
-        let (indexed_nanos, quickest) = (0.0, 0.0);
-        let mut join =
-            Self { build, spec, statistics, indexed: indexed_nanos, quickest, sampled: None };
+        let mut join = Self { build, spec, statistics, indexed: 0.0, quickest: 0.0, sampled: None };
         join.indexed = indexed(&join);
         join.quickest = sliced(&join).min(join.indexed);
         join

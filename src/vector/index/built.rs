@@ -99,7 +99,8 @@ impl PlacedTree<'_> {
         self.axes.is_some()
     }
 
-    /// The point by which the tree is visited: `image` is given to hold an image.
+    /// The coordinates that a visit of the tree compares: those of the point, or those of its image, which is written
+    /// to `image`.
     pub(super) fn visitor<'p>(
         &self,
         simd: Simd,

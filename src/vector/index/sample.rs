@@ -239,8 +239,8 @@ fn is_hopeless(
     Ok(f64::from(near) > most_share * f64::from(all))
 }
 
-/// Sends some probes through an index. Probes are left out once the others have met so many panels that there are more than
-/// `most` in any case.
+/// Sends some probes through an index. The rest are left out once so many panels have been met that a probe meets
+/// more than `most` on average in any case.
 fn visits(index: &VectorIndex, spec: &MatchSpec, most: f64) -> Met {
     let vectors = &index.vectors;
     let (mut nodes, mut panels, mut open, mut probes) = (0, 0, 0, 0.0);
@@ -287,11 +287,9 @@ mod tests {
     use rand::{Rng, SeedableRng};
 
     use super::*;
-    use crate::config::GpuOptions;
-    use crate::engine::Orders;
-    use crate::spec::Side;
     use crate::util::cancel::CancelFlag;
     use crate::vector::collection::{Content, ReadRow, ReadRows};
+    use crate::vector::index::tests::spec_of;
     use crate::vector::metric::Metric;
 
     /// Vectors that are uniform in `wide` of 50 dimensions, and vary little in the others.
@@ -338,16 +336,7 @@ mod tests {
         let cancel = CancelFlag::default();
         let context =
             PrepareContext { reservation: &reservation, cancel: &cancel, threads: 2, probes: None };
-        let spec = MatchSpec {
-            probe: Side::Left,
-            orders: Orders::Given,
-            need: MatchNeed::Pairs,
-            probe_rows: Default::default(),
-            candidate_chunk: 64,
-            match_buffer: 64,
-            simd: Simd::detect(),
-            gpu: GpuOptions::default(),
-        };
+        let spec = spec_of(Simd::detect());
         let sampled = |wide, bound| {
             let threshold = Threshold { metric: Metric::Euclidean, bound };
             let vectors = Arc::new(vectors(wide));

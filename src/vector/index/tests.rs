@@ -69,6 +69,20 @@ fn collection(rng: &mut StdRng, count: usize, d: usize, shape: usize, keys: u32)
     Vectors::of(vec![read], &CancelFlag::default()).unwrap()
 }
 
+/// A join of two inputs whose pairs are wanted.
+pub(super) fn spec_of(simd: Simd) -> MatchSpec {
+    MatchSpec {
+        probe: Side::Left,
+        orders: Orders::Given,
+        need: MatchNeed::Pairs,
+        probe_rows: Default::default(),
+        candidate_chunk: 64,
+        match_buffer: 64,
+        simd,
+        gpu: GpuOptions::default(),
+    }
+}
+
 /// The sorted pairs that a cursor gives, what it counts, and how it found them.
 pub(in crate::vector) struct Found {
     pub pairs: Vec<[u32; 2]>,
@@ -252,17 +266,8 @@ fn rows_of_another_input_are_taken_by_their_work() {
     let context =
         PrepareContext { reservation: &reservation, cancel: &cancel, threads: 1, probes: None };
     let threshold = Threshold { metric: Metric::Euclidean, bound: 0.1 };
-    let spec = MatchSpec {
-        probe: Side::Left,
-        orders: Orders::Given,
-        need: MatchNeed::Pairs,
-        probe_rows: Default::default(),
-        candidate_chunk: 64,
-        match_buffer: 64,
-        // Others take less time for a row.
-        simd: Simd::named("portable").unwrap(),
-        gpu: GpuOptions::default(),
-    };
+    // Other forms take less time for a row.
+    let spec = spec_of(Simd::named("portable").unwrap());
     let mut rows_of = |count: usize, d: usize| {
         let build = Arc::new(collection(&mut rng, count, d, 0, 1));
         let joining = Joining { threshold, orders: ArgumentOrder::of(&spec, Side::Left), spec };

@@ -137,8 +137,8 @@ impl Basis {
         Self { columns, dims: d, stretch: 1.0 }
     }
 
-    /// Writes the coordinates of points. `point` writes the numbers of one: it is given the number of the
-    /// point, and the numbers that were written for another or zeros.
+    /// Writes the coordinates of points. `point` is called with the number of each point, and writes its numbers to
+    /// the slice, in which those of another point, or zeros, still stand.
     ///
     /// # Errors
     ///
