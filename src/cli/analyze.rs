@@ -145,6 +145,8 @@ const PHASES: [(&str, &[&str]); 6] = [
     (
         "pairs",
         &[
+            "left_nan_rows",
+            "right_nan_rows",
             "postings",
             "prefix_pairs",
             "candidates",

@@ -25,7 +25,7 @@ use super::prepare::{Held, Prepared, parse, prepare};
 use super::progress::Progress;
 use super::rows::{Rows, print_count};
 use super::tables::Tables;
-use super::{folders, warnings, writes};
+use super::{folders, nan, warnings, writes};
 
 /// The step after a statement or a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -238,6 +238,9 @@ async fn execute(
     }
     progress.clear();
     let mut written = writer.finish()?;
+    for note in running.get().map(nan::notes).unwrap_or_default() {
+        progress.tell(&format!("Note: {note}"));
+    }
     if matches!(to, Rows::Into(_)) && !to.is_stdout() {
         written = print_count(written.rows, print, &progress)?;
     }

@@ -49,6 +49,7 @@ mod lines;
 #[cfg(feature = "ballista")]
 mod log;
 mod meanings;
+mod nan;
 mod operator;
 mod output;
 mod phases;

@@ -13,9 +13,9 @@ use datafusion::physical_expr::PhysicalExprRef;
 
 use super::choose::{admitted, choose};
 use super::{
-    AnyChoice, Axis, BuildEncoder, Collection, DeviceChoice, DeviceRequest, Domain, Encoded,
-    EncodedPart, Encoding, FinishContext, Growth, ItemPair, KeyDictionary, MatchSpec, Matcher,
-    PrepareContext, StoredForm, StrategyName, WorkStep,
+    AnyChoice, Axis, BuildEncoder, Collection, DeviceChoice, DeviceRequest, Domain, EncodeInput,
+    Encoded, EncodedPart, Encoding, FinishContext, Growth, ItemPair, KeyDictionary, MatchSpec,
+    Matcher, PrepareContext, StoredForm, StrategyName, WorkStep,
 };
 use crate::spec::{Call, Side};
 
@@ -38,6 +38,9 @@ pub trait AnyMatcher: Debug + Send + Sync {
         side: Side,
         domain: Option<&Arc<dyn Domain>>,
     ) -> Result<Box<dyn BuildEncoder>>;
+
+    /// [`Matcher::rows_with_nan`].
+    fn rows_with_nan(&self, input: &EncodeInput<'_>) -> usize;
 
     /// [`Encoding::finish`].
     fn finish(&self, parts: Vec<EncodedPart>, context: &FinishContext<'_>) -> Result<Encoded>;
@@ -109,6 +112,10 @@ impl<M: Matcher> AnyMatcher for M {
             Some(domain) => self.encoder_within(side, domain)?,
             None => Encoding::encoder(self, side),
         }))
+    }
+
+    fn rows_with_nan(&self, input: &EncodeInput<'_>) -> usize {
+        Matcher::rows_with_nan(self, input)
     }
 
     fn finish(&self, parts: Vec<EncodedPart>, context: &FinishContext<'_>) -> Result<Encoded> {

@@ -7,8 +7,9 @@ use datafusion::common::{Result, exec_err};
 use datafusion::physical_expr::PhysicalExprRef;
 
 use super::{
-    Axis, BuildEncoder, Collection, DeviceRequest, Domain, Encoded, FinishContext, Growth, ItemId,
-    Join, KeyDictionary, MatchSpec, PrepareContext, StoredForm, Strategy, StrategyName, WorkStep,
+    Axis, BuildEncoder, Collection, DeviceRequest, Domain, EncodeInput, Encoded, FinishContext,
+    Growth, ItemId, Join, KeyDictionary, MatchSpec, PrepareContext, StoredForm, Strategy,
+    StrategyName, WorkStep,
 };
 use crate::spec::{Call, Side};
 
@@ -69,6 +70,11 @@ pub trait Encoding: Debug + Send + Sync + 'static {
 pub trait Matcher: Encoding {
     /// The join that the strategies are compared for.
     type Join: Join;
+
+    /// The rows that may match but whose value has [no score but NaN](crate::spec::NanScore) with any other.
+    fn rows_with_nan(&self, _input: &EncodeInput<'_>) -> usize {
+        0
+    }
 
     /// Bounds on the bytes that finishing these parts, preparing a join with them by `strategy` and
     /// probing it takes: those of [`Encoding::finish_growth`] where strategies and cursors allocate nothing

@@ -1,5 +1,6 @@
 //! The funnel of a join, as EXPLAIN ANALYZE shows it.
 
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use datafusion::physical_plan::metrics::{
@@ -9,6 +10,34 @@ use datafusion::physical_plan::metrics::{
 use parking_lot::Mutex;
 
 use crate::engine::{DeviceFunnel, Funnel, StartTimes};
+use crate::spec::Side;
+
+/// Counts the rows of each side whose value has [no score but NaN](crate::spec::NanScore) with any other. A
+/// side without one has no counter.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct NanRows {
+    counters: Arc<[OnceLock<Count>; 2]>,
+    /// `None` where nothing is counted.
+    metrics: Option<ExecutionPlanMetricsSet>,
+}
+
+impl NanRows {
+    /// The names of the counters.
+    pub(crate) const NAMES: [&'static str; 2] = ["left_nan_rows", "right_nan_rows"];
+
+    pub(crate) fn new(metrics: &ExecutionPlanMetricsSet) -> Self {
+        Self { counters: Arc::default(), metrics: Some(metrics.clone()) }
+    }
+
+    pub(crate) fn add(&self, side: Side, rows: usize) {
+        if let Some(metrics) = self.metrics.as_ref().filter(|_| rows > 0) {
+            let name = Self::NAMES[side as usize];
+            let counter = self.counters[side as usize]
+                .get_or_init(|| MetricBuilder::new(metrics).global_counter(name));
+            counter.add(rows);
+        }
+    }
+}
 
 /// Counters of the build side.
 #[derive(Debug, Clone)]
@@ -23,6 +52,8 @@ pub(crate) struct BuildMetrics {
     pub tokens: Count,
     /// Distinct blocking keys.
     pub keys: Count,
+    /// Of both sides, where rows go to disk.
+    pub nan_rows: NanRows,
     /// Bytes reserved at the peak while building, and kept while probing.
     pub peak_bytes: Gauge,
     pub bytes: Gauge,
@@ -41,7 +72,7 @@ pub(crate) struct BuildMetrics {
 impl BuildMetrics {
     /// Counters for all rows, read again from disk: they were counted when the input was read.
     pub(crate) fn of_reloaded(&self) -> Self {
-        Self { rows: Count::new(), ..self.clone() }
+        Self { rows: Count::new(), nan_rows: NanRows::default(), ..self.clone() }
     }
 
     /// Counters for a piece of the rows on disk, which is read while the join is under way.
@@ -64,6 +95,7 @@ impl BuildMetrics {
             distinct_items: counter("build_distinct_sets"),
             tokens: counter("build_tokens"),
             keys: counter("build_keys"),
+            nan_rows: NanRows::new(metrics),
             peak_bytes: MetricBuilder::new(metrics).peak_memory_usage("build_peak_bytes", 0),
             bytes: MetricBuilder::new(metrics).peak_memory_usage("build_bytes", 0),
             read_elapsed: time("read_elapsed"),
@@ -145,6 +177,7 @@ impl DiskMetrics {
 pub(crate) struct ProbeCounters {
     pub baseline: BaselineMetrics,
     pub rows: Count,
+    pub nan_rows: NanRows,
     pub distinct_items: Count,
     postings: Count,
     prefix_pairs: Count,
@@ -245,6 +278,7 @@ impl ProbeCounters {
         Self {
             baseline: BaselineMetrics::new(metrics, partition),
             rows: counter("probe_rows"),
+            nan_rows: NanRows::new(metrics),
             distinct_items: counter("probe_distinct_sets"),
             postings: counter("postings"),
             prefix_pairs: counter("prefix_pairs"),

@@ -39,7 +39,7 @@ use crate::exec::mode::JoinMode;
 use crate::exec::partition::{BuildFuture, ProbePartition};
 use crate::exec::rows::inputs::ProbeInputs;
 use crate::exec::spill::{Built, ShowChoices, SpillRequest};
-use crate::spec::{ResidualColumn, Side, SimilarityJoin};
+use crate::spec::{NanScore, ResidualColumn, Side, SimilarityJoin};
 use crate::util::once::{OnceExecution, once_fut};
 
 /// Partitions of the output of a self-join, at most: more would not help.
@@ -361,6 +361,10 @@ impl DisplayAs for SetSimilarityJoinExec {
             },
         };
         let yields = self.layout.sink.name();
+        let nan = match join.predicate.nan {
+            NanScore::Ordered if join.predicate.call.function.may_be_nan() => ", nan=ordered",
+            NanScore::Ordered | NanScore::Null => "",
+        };
         if t == DisplayFormatType::TreeRender {
             writeln!(f, "predicate={}", join.text)?;
             writeln!(f, "join_type={}", join.join_type)?;
@@ -368,7 +372,7 @@ impl DisplayAs for SetSimilarityJoinExec {
         }
         write!(
             f,
-            "SetSimilarityJoinExec: {}, threshold={}, join_type={}, {inputs}, yields={yields}",
+            "SetSimilarityJoinExec: {}, threshold={}{nan}, join_type={}, {inputs}, yields={yields}",
             join.text, join.predicate.bound, join.join_type
         )?;
         if !join.on.is_empty() {

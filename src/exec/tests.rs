@@ -211,10 +211,10 @@ impl Case {
             datafusion::physical_expr::expressions::lit(0_i64),
         )) as Arc<dyn datafusion::physical_plan::PhysicalExpr>;
         SimilarityJoin {
-            predicate: Predicate {
-                call: Call { function: self.measure.function(), first: self.first },
-                bound: self.threshold,
-            },
+            predicate: Predicate::new(
+                Call { function: self.measure.function(), first: self.first },
+                self.threshold,
+            ),
             text: "test".into(),
             join_type: self.join_type,
             arguments: [column("toks", 1), column("toks", 1)],

@@ -13,7 +13,7 @@
 //! A join by a bound finds every pair whose score is within the bound. A left row that has k matches
 //! then has its neighbours among them: its k-th best score is within the bound. The other left rows go
 //! through a join by a wider bound (`rounds`). The last round takes the widest one that the operator
-//! runs; pairs that no bound gives (scores that are NaN, texts without a common character), and
+//! runs; pairs that no bound gives (texts without a common character), and
 //! scores that no family knows, are computed pair by pair (`pairs`). So every strategy, device, key and
 //! memory limit of similarity joins serves neighbours as well.
 //!
@@ -27,6 +27,7 @@ mod best;
 mod best_pairs;
 mod budget;
 mod left;
+mod nan_rows;
 mod node;
 mod numbered;
 mod output;

@@ -24,6 +24,7 @@ use futures::{StreamExt, TryStreamExt, stream};
 use parking_lot::Mutex;
 
 use super::budget::Budget;
+use super::nan_rows::counted;
 use super::pairs::check_type;
 use super::right::Reading;
 use super::run::{OnRound, Round};
@@ -31,7 +32,7 @@ use super::search::NearestSearch;
 use crate::config::SimJoinOptions;
 use crate::engine::Families;
 use crate::exec::mode::spread;
-use crate::exec::{JoinInput, SetSimilarityJoinExec};
+use crate::exec::{JoinInput, NanRows, SetSimilarityJoinExec};
 use crate::spec::{NearestJoin, Order, Side};
 
 /// A join of each left row with its nearest right rows.
@@ -166,8 +167,10 @@ impl NearestJoinExec {
     ) -> Result<(NearestSearch, Inputs)> {
         let consumer = MemoryConsumer::new("NearestJoin");
         let memory = Arc::new(consumer.register(context.memory_pool()));
+        let nan_rows = NanRows::new(&self.metrics);
         let input = |side: Side, partition: usize| {
-            self.input.side(side).execute(partition, Arc::clone(context))
+            let rows = self.input.side(side).execute(partition, Arc::clone(context))?;
+            counted(rows, side, (&self.join, &self.input), &self.families, nan_rows.clone())
         };
         let right = match &self.input {
             JoinInput::Two { .. } => Some(input(Side::Right, 0)?),

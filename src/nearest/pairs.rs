@@ -44,12 +44,13 @@ pub(super) fn check_type(data_type: &DataType) -> Result<()> {
     }
 }
 
-/// The keys of scores; NULL where the score is.
+/// The keys of scores; NULL where the score is, or is NaN, which does not rank.
 fn keys_of(scores: &ArrayRef, order: Order) -> Result<Int64Array> {
     let keys = match scores.data_type() {
         DataType::Float64 | DataType::Float32 | DataType::Float16 => {
             let scores = cast(scores, &DataType::Float64)?;
-            scores.as_primitive::<Float64Type>().unary(|score| key_of(score, order))
+            let ranked = |score: f64| (!score.is_nan()).then(|| key_of(score, order));
+            scores.as_primitive::<Float64Type>().unary_opt(ranked)
         }
         DataType::UInt64 => scores
             .as_primitive::<UInt64Type>()
@@ -186,8 +187,8 @@ impl Pairs {
         Ok(found.map_or(&[], Vec::as_slice))
     }
 
-    /// The right rows of a block that are candidates of a left row, and the keys of their scores; NULL where
-    /// the score is.
+    /// The right rows of a block that are candidates of a left row, and the keys of their scores; NULL of
+    /// scores that do not rank.
     fn score<'a>(&self, row: u32, block: &'a [u32]) -> Result<(Cow<'a, [u32]>, Int64Array)> {
         let Some(score) = &self.join.score else {
             return internal_err!("the search finds every neighbour");

@@ -194,9 +194,11 @@ impl Drawn {
         let order = if self.is_distance { "" } else { " DESC" };
         let on = self.condition.as_deref().unwrap_or("true");
         let positive = if self.zero_is_far { format!(" AND {score} > 0") } else { String::new() };
+        // Neither NULL nor NaN.
+        let number = format!("{score} BETWEEN '-inf'::double AND 'inf'::double");
         let ranked = format!(
             "SELECT a.id AS x, b.id AS y, b.k AS k, {score} AS s, {rank}() OVER (PARTITION BY a.id ORDER BY \
-             {score}{order}) AS r FROM a CROSS JOIN {right} WHERE {score} IS NOT NULL{positive} AND ({on})"
+             {score}{order}) AS r FROM a CROSS JOIN {right} WHERE {number}{positive} AND ({on})"
         );
         let outer = if self.is_outer { "LEFT " } else { "" };
         format!(

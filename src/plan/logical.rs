@@ -191,7 +191,7 @@ impl SetSimilarityJoin {
         } = self;
         (
             (left, right, shared),
-            (predicate.call, predicate.bound.to_bits(), join_type),
+            (predicate.call, predicate.bound.to_bits(), predicate.nan, join_type),
             (arguments, on, null_equality, side_filters, residual),
             (need, output),
         )

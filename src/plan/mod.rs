@@ -20,6 +20,7 @@ pub(crate) mod columns;
 mod compile;
 pub(crate) mod distribute;
 pub(crate) mod logical;
+pub(crate) mod numbers;
 pub(crate) mod physical;
 pub(crate) mod planner;
 pub(crate) mod readings;

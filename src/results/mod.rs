@@ -16,6 +16,7 @@ mod nodes;
 mod one_to_one;
 mod operator;
 mod representatives;
+mod scores;
 #[cfg(test)]
 mod tests;
 

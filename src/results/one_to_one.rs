@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use arrow::array::{BooleanArray, RecordBatch};
+use arrow::array::{Array, BooleanArray, RecordBatch};
 use arrow::compute::filter_record_batch;
 use datafusion::common::{Result, internal_err};
 use datafusion::execution::memory_pool::MemoryConsumer;
@@ -18,14 +18,15 @@ use futures::StreamExt;
 use super::greedy::MarkedNodes;
 use super::nodes::NO_ID;
 use super::operator::{order_of, properties_of, reads_pairs, reads_sorted_pairs, sorted_pairs};
+use super::scores::without_nan;
 
 const TAKEN: u8 = 1;
 
 /// Takes pairs by falling score, of ties by (left, right), each left and each right node once.
 ///
 /// That is the stable matching of nodes that prefer partners of better score, as issue 156 of the project
-/// anonlink argues. The input has the columns left, right and score, none NULL, and is sorted so;
-/// the output has the pairs taken.
+/// anonlink argues. A pair whose score is NaN is not taken. The input has the columns left, right and
+/// score, none NULL, and is sorted so; the output has the pairs taken.
 ///
 /// Memory: a byte for each id of a node, where nodes are integers of a narrow range; otherwise also a
 /// table of the distinct values.
@@ -121,10 +122,11 @@ fn take(sides: &mut (MarkedNodes, MarkedNodes), batch: &RecordBatch) -> Result<R
     let (left, right) = sides;
     let left_ids = left.number(&[batch.column(0)], |_| {})?;
     let right_ids = right.number(&[batch.column(1)], |_| {})?;
-    let ids = left_ids.iter().flatten().zip(right_ids.iter().flatten());
+    let scores = without_nan(batch.column(2))?;
+    let ids = left_ids.iter().flatten().zip(right_ids.iter().flatten()).enumerate();
     let taken: BooleanArray = ids
-        .map(|(a, b)| {
-            let is_free = *a != NO_ID && *b != NO_ID;
+        .map(|(row, (a, b))| {
+            let is_free = *a != NO_ID && *b != NO_ID && scores.is_valid(row);
             let is_free = is_free && left.mark(*a) != TAKEN && right.mark(*b) != TAKEN;
             if is_free {
                 left.set_mark(*a, TAKEN);

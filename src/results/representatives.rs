@@ -20,6 +20,7 @@ use futures::{StreamExt, stream};
 use super::greedy::MarkedNodes;
 use super::nodes::NO_ID;
 use super::operator::{order_of, properties_of, reads_pairs, reads_sorted_pairs, sorted_pairs};
+use super::scores::without_nan;
 
 const KEPT: u8 = 1;
 const DROPPED: u8 = 2;
@@ -30,7 +31,7 @@ const DROPPED: u8 = 2;
 /// their order; earlier is NULL for a node alone. It is sorted by later.
 /// The output has a row for each node: the node; its representative, which is itself where it is
 /// kept, and else the kept partner before it of the best score, of ties the least; whether it is
-/// kept; and the score with the representative.
+/// kept; and the score with the representative. A score that is NaN is as NULL, worse than any number.
 ///
 /// Memory: a byte for each id of a node, where nodes are integers of a narrow range; otherwise also a
 /// table of the distinct values.
@@ -186,11 +187,15 @@ impl Pass {
         let [later, earlier] = ids.as_slice() else {
             return internal_err!("pairs have two columns of nodes");
         };
+        let mut columns = batch.columns()[1..].to_vec();
+        if let Some(scores) = columns.get_mut(1) {
+            *scores = without_nan(scores)?;
+        }
         // The best pair of the open node stands in front.
         let columns = match self.held.take() {
-            None => batch.columns()[1..].to_vec(),
+            None => columns,
             Some(held) => {
-                let columns = held.iter().zip(&batch.columns()[1..]);
+                let columns = held.iter().zip(&columns);
                 let joined = columns.map(|(held, column)| concat(&[held, column]));
                 joined.collect::<std::result::Result<_, _>>()?
             }

@@ -69,7 +69,7 @@ mod tests {
     fn small_sets_match_only_equal_ones() {
         let up_to = |measure: Measure, bound: f64| {
             let call = Call { function: measure.function(), first: Side::Left };
-            SizeAxis::try_new(Predicate { call, bound }).unwrap().equal_up_to()
+            SizeAxis::try_new(Predicate::new(call, bound)).unwrap().equal_up_to()
         };
         assert_eq!(up_to(Measure::Jaccard, 0.8), 3);
         assert_eq!(up_to(Measure::Jaccard, 0.5), 0);
@@ -99,7 +99,7 @@ mod tests {
             for bound in [0.3, 0.5, 0.8, 1.0, 1.5, 3.0] {
                 for first in [Side::Left, Side::Right] {
                     let call = Call { function: measure.function(), first };
-                    let axis = SizeAxis::try_new(Predicate { call, bound }).unwrap();
+                    let axis = SizeAxis::try_new(Predicate::new(call, bound)).unwrap();
                     for side in [Side::Left, Side::Right] {
                         let role = Role::of(call, side);
                         for start in 1..30 {

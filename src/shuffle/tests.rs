@@ -31,7 +31,7 @@ pub(crate) fn spec(
     visits_once: [bool; 2],
 ) -> GridSpec {
     let call = Call { function: measure.function(), first: Side::Left };
-    let predicate = Predicate { call, bound: threshold };
+    let predicate = Predicate::new(call, threshold);
     GridSpec { predicate, tasks, visits_once, pairs: GridPairs::All }
 }
 

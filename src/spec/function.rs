@@ -32,7 +32,7 @@ pub struct FunctionInfo {
     pub example: &'static str,
     /// Both arguments may be swapped without changing the value, but for what `orders_nan` says.
     pub is_symmetric: bool,
-    /// The order of the arguments may decide the sign of a value that is NaN.
+    /// A value may be NaN, and the order of the arguments may decide its sign.
     pub orders_nan: bool,
     /// Which values are similar.
     pub order: Order,
@@ -85,6 +85,11 @@ impl Function {
         !self.0.is_symmetric || self.0.orders_nan
     }
 
+    /// Whether a value may be NaN.
+    pub fn may_be_nan(self) -> bool {
+        self.0.orders_nan
+    }
+
     /// The type of the value for arguments of these types, in either order.
     pub fn data_type(self, arguments: [&DataType; 2]) -> DataType {
         (self.0.data_type)(arguments)
@@ -119,13 +124,13 @@ impl Function {
     }
 
     /// The widest bound by which rows are joined: every neighbour satisfies it, or else `false` comes with
-    /// it, and pairs that do not are compared one by one.
+    /// it, and pairs that do not are compared one by one. NaN does not rank.
     pub fn widest_bound(self) -> (f64, bool) {
         let least = self.extremes()[0];
         match self.0.order {
-            Order::Similarity if least.is_nan() => (f64::MIN, false),
+            Order::Similarity if least.is_nan() => (f64::NEG_INFINITY, true),
             Order::Similarity => (least.next_up(), self.0.least_is_far),
-            Order::Distance if least.is_nan() => (f64::MAX, false),
+            Order::Distance if least.is_nan() => (f64::INFINITY, true),
             // No pair of values is as far apart as the greatest distance.
             Order::Distance => (least - 1.0, true),
         }

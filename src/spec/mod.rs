@@ -15,7 +15,7 @@ use datafusion::physical_expr::PhysicalExprRef;
 pub(crate) use function::value_array;
 pub use function::{Function, FunctionInfo, Order};
 pub use nearest::{BestPairs, Nearest, NearestJoin, Search};
-pub use predicate::{Call, Predicate};
+pub use predicate::{Call, NanScore, Predicate};
 
 /// One side of the join, in the order of the query text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -110,7 +110,7 @@ impl NearestJoin {
         schema: SchemaRef,
     ) -> SimilarityJoin {
         SimilarityJoin {
-            predicate: Predicate { bound, ..search.predicate },
+            predicate: search.predicate.with_bound(bound),
             text: self.text.clone(),
             join_type: JoinType::Inner,
             arguments: search.arguments.clone(),

@@ -14,6 +14,15 @@ pub struct Call {
     pub first: Side,
 }
 
+/// The place of a score that is NaN.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum NanScore {
+    /// Beyond all numbers, on the side of its sign, as DataFusion compares it: in a plain join.
+    Ordered,
+    /// None. Like NULL, it matches nothing and does not rank: in SIMJOIN and NEAREST.
+    Null,
+}
+
 /// `function(arguments) >= bound` for a similarity, `<= bound` for a distance.
 #[derive(Debug, Clone, Copy)]
 pub struct Predicate {
@@ -21,9 +30,30 @@ pub struct Predicate {
     pub call: Call,
     /// `t*`, the least similar value that qualifies; NaN when none does.
     pub bound: f64,
+    /// Whether a score that is NaN may match. [`NanScore::Ordered`] for functions that
+    /// [never give one](super::Function::may_be_nan).
+    pub nan: NanScore,
 }
 
 impl Predicate {
+    /// A predicate that compares NaN in DataFusion's order.
+    pub fn new(call: Call, bound: f64) -> Self {
+        Self { call, bound, nan: NanScore::Ordered }
+    }
+
+    /// The predicate with another bound.
+    pub fn with_bound(self, bound: f64) -> Self {
+        Self { bound, ..self }
+    }
+
+    /// The predicate without scores that are NaN.
+    pub fn without_nan(self) -> Self {
+        match self.call.function.may_be_nan() {
+            true => Self { nan: NanScore::Null, ..self },
+            false => self,
+        }
+    }
+
     /// The name of the family that joins by this predicate.
     pub fn family(&self) -> &'static str {
         self.call.function.family()
@@ -54,14 +84,17 @@ impl Predicate {
             Order::Similarity => order.is_ge(),
             Order::Distance => order.is_le(),
         };
-        self.call == other.call && (self.bound.is_nan() || (follows && !other.bound.is_nan()))
+        let leaves_out = other.nan == NanScore::Ordered || self.nan == NanScore::Null;
+        self.call == other.call
+            && (self.bound.is_nan() || (follows && leaves_out && !other.bound.is_nan()))
     }
 }
 
 /// Bounds are compared bit for bit: NaN equals NaN.
 impl PartialEq for Predicate {
     fn eq(&self, other: &Self) -> bool {
-        self.call == other.call && self.bound.to_bits() == other.bound.to_bits()
+        let key = |predicate: &Self| (predicate.call, predicate.bound.to_bits(), predicate.nan);
+        key(self) == key(other)
     }
 }
 

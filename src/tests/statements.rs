@@ -298,14 +298,24 @@ impl Tally {
         sql: &str,
         what: impl std::fmt::Debug,
     ) -> Result<()> {
-        let [oracle, operator] = sessions;
+        self.compare_with(sessions, tables, [sql; 2], what).await
+    }
+
+    /// Like [`Self::compare`], with a statement of its own for the nested loop, the first one.
+    pub(crate) async fn compare_with(
+        &mut self,
+        [oracle, operator]: [&SessionContext; 2],
+        tables: [Arc<MemTable>; 2],
+        [of_oracle, sql]: [&str; 2],
+        what: impl std::fmt::Debug,
+    ) -> Result<()> {
         for (name, table) in ["a", "b"].into_iter().zip(tables) {
             oracle.register_table(name, Arc::clone(&table) as _)?;
             operator.register_table(name, table)?;
         }
-        let expected = match oracle.sql(sql).await?.collect().await {
+        let expected = match oracle.sql(of_oracle).await?.collect().await {
             Ok(rows) => sorted(&rows),
-            Err(error) => panic!("{error}\n{sql}"),
+            Err(error) => panic!("{error}\n{of_oracle}"),
         };
         let (plan, found) = plan_and_rows(operator, sql).await?;
         assert!(plan.contains("SetSimilarityJoinExec"), "{sql}\n{plan}");

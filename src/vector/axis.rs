@@ -80,7 +80,7 @@ fn least_of(position: u32) -> f64 {
 
 impl Norms {
     fn of(threshold: Threshold) -> Option<Self> {
-        let Threshold { metric, bound } = threshold;
+        let Threshold { metric, bound, .. } = threshold;
         match metric {
             // An eighth of the distance, so that bands reach a little farther than it alone. Not a
             // number: nothing matches.

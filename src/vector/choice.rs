@@ -465,7 +465,7 @@ mod tests {
         for (round, metric) in Metric::ALL.into_iter().cycle().take(6).enumerate() {
             let vectors = vectors([24, 130][round / 3], 40);
             let bound = if metric == Metric::InnerProduct { 5.0 } else { 0.3 };
-            let threshold = Threshold { metric, bound };
+            let threshold = Threshold::new(metric, bound);
             let sample = Sample::of(&vectors, threshold, &spec(), f64::INFINITY).unwrap();
             let best = |at_once: usize| {
                 let (reservation, cancel) = (&reservation, &cancel);
@@ -487,7 +487,7 @@ mod tests {
         let spec = spec();
         let head = |d, bound, share| {
             let vectors = vectors(d, 2000);
-            let threshold = Threshold { metric: Metric::Euclidean, bound };
+            let threshold = Threshold::new(Metric::Euclidean, bound);
             let sample = Sample::of(&vectors, threshold, &spec, f64::INFINITY).unwrap();
             let (centre, scale) = (vec![0.0; d], ByteFrame::scale_for(1.1));
             sample.head(&sample.frame(&centre, scale, false), share)

@@ -20,6 +20,9 @@ pub(super) enum Content {
     /// A list with a NULL element, which matches nothing and must have the others' length.
     WithNull,
     Vector,
+    /// A list with NaN, in a join in which [that is as NULL](crate::spec::NanScore::Null): like
+    /// [`Self::WithNull`].
+    WithNan,
 }
 
 /// A row that has been read.

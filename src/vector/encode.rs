@@ -12,6 +12,7 @@ use super::order::OrderRequest;
 use super::stored::stored;
 use super::width::{Vector, VectorNumbers};
 use crate::engine::{self, Axis, InputRow, KeyId, RowValues};
+use crate::spec::NanScore;
 
 /// The vectors of rows.
 #[derive(Debug, Clone, Copy)]
@@ -64,6 +65,11 @@ impl RowValues for VectorValues {
                 (Content::WithNull, len)
             }
             Row::Null | Row::WithNull(_) => (Content::None, 0),
+            Row::Vector(range)
+                if self.threshold.nan == NanScore::Null && numbers.has_nan(range.clone()) =>
+            {
+                (Content::WithNan, range.len())
+            }
             Row::Vector(range) => {
                 let len = range.len();
                 numbers.add_to(range, to);

@@ -59,7 +59,7 @@ impl Family for VectorFamily {
     fn selectivity(&self, predicate: &Predicate) -> [f64; 2] {
         match Threshold::of(predicate) {
             Ok(threshold) if threshold.is_void() => [f64::INFINITY; 2],
-            Ok(Threshold { metric: Metric::InnerProduct, bound }) => [-4.0, bound],
+            Ok(Threshold { metric: Metric::InnerProduct, bound, .. }) => [-4.0, bound],
             Ok(Threshold { bound, .. }) => [-3.0, -bound],
             Err(_) => [f64::NEG_INFINITY; 2],
         }

@@ -13,11 +13,13 @@ use super::index::{self, VectorIndex};
 use super::join::VectorJoin;
 use super::metric::{ArgumentOrder, Joining, Metric, Threshold};
 use super::nested_loop;
+use super::numbers::Numbers;
 use super::strategies::{NestedLoop, OF_PRODUCTS, STRATEGIES};
 use super::width::VectorPair;
 use crate::engine::{
-    Axis, BuildEncoder, DeviceRequest, Encoding, Growth, ItemPair, KeyDictionary, MatchSpec,
-    Matcher, Pairing, PrepareContext, RowEncoder, RowMatcher, Strategy, StrategyName, WorkStep,
+    Axis, BuildEncoder, DeviceRequest, EncodeInput, Encoding, Growth, ItemPair, KeyDictionary,
+    MatchSpec, Matcher, Pairing, PrepareContext, RowEncoder, RowMatcher, Strategy, StrategyName,
+    WorkStep,
 };
 use crate::offload;
 use crate::spec::{Call, Side};
@@ -54,6 +56,12 @@ impl RowMatcher for VectorMatcher {
 
 impl Matcher for VectorMatcher {
     type Join = VectorJoin;
+
+    fn rows_with_nan(&self, input: &EncodeInput<'_>) -> usize {
+        // Any other column fails when it is encoded.
+        let Ok(numbers) = Numbers::try_new(input.values) else { return 0 };
+        numbers.rows_with_nan().filter(|row| input.may_match(*row)).count()
+    }
 
     fn growth(
         &self,

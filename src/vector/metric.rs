@@ -11,7 +11,7 @@ use datafusion::logical_expr::ScalarUDF;
 
 use super::width::{Number, Vector, VectorPair, by_width, narrow_pairs, wide_pairs};
 use crate::engine::{MatchOrder, MatchSpec, Orders};
-use crate::spec::{Function, FunctionInfo, Order, Predicate, Side};
+use crate::spec::{Function, FunctionInfo, NanScore, Order, Predicate, Side};
 
 /// The family's name.
 pub(super) const FAMILY: &str = "vector";
@@ -215,14 +215,22 @@ pub(crate) struct Threshold {
     pub metric: Metric,
     /// The least similar value that qualifies; NaN when none does.
     pub bound: f64,
+    /// Whether a value that is NaN may qualify.
+    pub nan: NanScore,
 }
 
 impl Threshold {
+    /// A threshold that NaN is compared with in DataFusion's order.
+    pub(crate) const fn new(metric: Metric, bound: f64) -> Self {
+        Self { metric, bound, nan: NanScore::Ordered }
+    }
+
     /// # Errors
     ///
     /// An internal error when another family has the function.
     pub(super) fn of(predicate: &Predicate) -> Result<Self> {
-        Ok(Self { metric: Metric::of(predicate.call.function)?, bound: predicate.bound })
+        let &Predicate { call, bound, nan } = predicate;
+        Ok(Self { metric: Metric::of(call.function)?, bound, nan })
     }
 
     /// Whether nothing matches.
@@ -230,10 +238,13 @@ impl Threshold {
         self.bound.is_nan()
     }
 
-    /// Whether a value qualifies, in DataFusion's order: -0.0 lies below 0.0, NaN beyond infinity.
+    /// Whether a value qualifies, in DataFusion's order: -0.0 lies below 0.0, NaN beyond infinity, where it
+    /// is [not as NULL](NanScore).
     pub(super) fn admits(self, value: f64) -> bool {
         let order = value.total_cmp(&self.bound);
+        let is_null = value.is_nan() && self.nan == NanScore::Null;
         !self.is_void()
+            && !is_null
             && match self.metric {
                 Metric::InnerProduct => order.is_ge(),
                 Metric::Euclidean | Metric::Cosine => order.is_le(),
@@ -268,6 +279,13 @@ impl Threshold {
             Some(value) if self.admits(value) => Some(Decision::Match),
             Some(_) => Some(Decision::Neither),
         }
+    }
+
+    /// The threshold of a round of a test: in some rounds NaN is as NULL.
+    #[cfg(test)]
+    pub(crate) fn of_round(metric: Metric, bound: f64, round: usize) -> Self {
+        let nan = if round / 7 % 2 == 0 { NanScore::Ordered } else { NanScore::Null };
+        Self { metric, bound, nan }
     }
 
     /// Whether two vectors of one length match, in the order given, by the function where that is NaN.

@@ -1,5 +1,9 @@
 //! Pairs whose value is not a number.
 //!
+//! [Where NaN is as NULL](NanScore::Null) no such pair matches, and a vector with NaN, which has no other value
+//! with any vector, is not compared at all: it is read as [`Content::WithNan`](super::collection::Content).
+//! The rest is about [the other joins](NanScore::Ordered).
+//!
 //! NaN lies beyond all numbers in DataFusion's order, on the side of its sign: the sign decides. An
 //! operation with one operand that is NaN gives that operand, with two one of them, as the compiler chose
 //! to place them; one that has no result (∞ − ∞, 0 · ∞, ∞ / ∞) makes a NaN of a sign that the
@@ -24,6 +28,7 @@ use datafusion::logical_expr::{ColumnarValue, ScalarFunctionArgs};
 
 use super::metric::{ArgumentOrder, Decision, Metric, Threshold};
 use super::width::{Number, Vector, VectorPair, by_width};
+use crate::spec::NanScore;
 
 /// Numbers of a side that are given to the function at once, unless one vector has more.
 pub(super) const ASKED_NUMBERS: usize = 1 << 13;
@@ -256,13 +261,17 @@ impl Threshold {
     /// Whether a vector of this [sign](Kind::tame_sign) matches those without NaN or with NaN of this
     /// sign that are tame and have a value; `None` where the function says.
     pub(super) fn admits_nan(self, sign: Sign) -> Option<bool> {
-        Rule::of(self.metric).keeps.then(|| self.admits(sign.nan()))
+        let is_known = self.nan == NanScore::Null || Rule::of(self.metric).keeps;
+        is_known.then(|| self.admits(sign.nan()))
     }
 
     /// Whether two vectors match whose value is NaN; `None` where the function has to be
     /// [asked](Self::ask).
     #[cold]
     pub(super) fn decide_nan(self, x: Vector<'_>, y: Vector<'_>) -> Option<Decision> {
+        if self.nan == NanScore::Null {
+            return Some(Decision::Neither);
+        }
         let sign = Rule::of(self.metric).sign([Kind::of(x), Kind::of(y)])?;
         Some(if self.admits(sign.nan()) { Decision::Match } else { Decision::Neither })
     }

@@ -138,6 +138,33 @@ impl Numbers {
         }
     }
 
+    /// Whether some of the elements are NaN.
+    pub(super) fn has_nan(&self, range: Range<usize>) -> bool {
+        // All of them are looked at: that takes less time than to stop at the first one.
+        macro_rules! any_nan {
+            ($values:expr) => {
+                $values[range].iter().fold(false, |found, value| found | value.is_nan())
+            };
+        }
+        let elements = self.lists.elements();
+        match elements.data_type() {
+            DataType::Float64 => any_nan!(elements.as_primitive::<Float64Type>().values()),
+            DataType::Float32 => any_nan!(elements.as_primitive::<Float32Type>().values()),
+            DataType::Float16 => any_nan!(elements.as_primitive::<Float16Type>().values()),
+            _ => false,
+        }
+    }
+
+    /// The rows with NaN.
+    pub(super) fn rows_with_nan(&self) -> impl Iterator<Item = usize> {
+        let is_float = self.lists.elements().data_type().is_floating();
+        let rows = if is_float { 0..self.len() } else { 0..0 };
+        rows.filter(|row| match self.row(*row) {
+            Row::Vector(range) => self.has_nan(range),
+            Row::Null | Row::WithNull(_) => false,
+        })
+    }
+
     /// Whether all elements are `f32`, whatever they are, as they are of types that have no others.
     pub(super) fn are_narrow(&self) -> bool {
         matches!(

@@ -10,7 +10,8 @@ use super::collection::Content;
 use super::width::Vector;
 
 /// Rows with these contents, lengths and numbers as a `LargeList<Float64>`. A row that matches nothing is
-/// NULL; a list with a NULL element whose length counts holds NULLs alone.
+/// NULL; a list with a NULL element whose length counts holds NULLs alone, one with NaN that matches nothing NaN
+/// alone.
 pub(super) fn stored<'a>(
     rows: impl Iterator<Item = Option<(Content, u32, Vector<'a>)>>,
 ) -> ArrayRef {
@@ -20,6 +21,9 @@ pub(super) fn stored<'a>(
         valid.push(row.is_some());
         match row {
             Some((Content::WithNull, len, _)) => elements.append_nulls(len as usize),
+            Some((Content::WithNan, len, _)) => {
+                (0..len).for_each(|_| elements.append_value(f64::NAN));
+            }
             Some((_, _, Vector::Wide(vector))) => elements.append_slice(vector),
             Some((_, _, vector)) => vector.iter().for_each(|number| elements.append_value(number)),
             None => {}

@@ -84,6 +84,52 @@ fn a_threshold_that_nothing_reaches_is_told() {
 }
 
 #[test]
+fn vectors_with_nan_are_told() {
+    let folder = folder();
+    let table = "CREATE TABLE t AS SELECT id, [x / r, y / r] AS v FROM (SELECT id, x, y, sqrt(x * x + y * y) AS r \
+                 FROM (VALUES (1, 3.0, 4.0), (2, 0.0, 0.0), (3, 3.1, 4.0), (4, 0.0, 0.0)) t(id, x, y)); ";
+    let on = "ON array_distance(a.v, b.v) <= 0.1 AND a.id < b.id";
+    let near = "NEAREST 1 BY DISTANCE array_distance(a.v, b.v) ON a.id <> b.id";
+    let one = "(SELECT * FROM t WHERE id < 4) a";
+    for (from, rows, expected) in [
+        (
+            format!("t a SIMJOIN t b {on}"),
+            "1,3\n",
+            "Note: 2 rows have NaN in v: array_distance gives NaN there, so that they match nothing\n",
+        ),
+        (
+            format!("{one} SIMJOIN t b {on}"),
+            "1,3\n",
+            "Note: 1 row of the left side has NaN in v: array_distance gives NaN there, so that it matches \
+             nothing\nNote: 2 rows of the right side have NaN in v: array_distance gives NaN there, so that \
+             they match nothing\n",
+        ),
+        (
+            format!("t a SIMJOIN t b {near}"),
+            "1,3\n3,1\n",
+            "Note: 2 rows have NaN in v: array_distance gives NaN there, so that they do not rank\n",
+        ),
+    ] {
+        let sql = format!("{table}SELECT a.id, b.id AS o FROM {from} ORDER BY 1, 2");
+        let ran = csv(folder.path(), &sql);
+        assert_eq!(
+            (ran.out.as_str(), ran.err.as_str()),
+            (format!("id,o\n{rows}").as_str(), expected)
+        );
+    }
+    let sql = format!("{table}SELECT count(*) AS n FROM t a JOIN t b {on}");
+    let ran = csv(folder.path(), &sql);
+    assert!(
+        ran.err.starts_with(
+            "Note: 2 rows have NaN in v: array_distance gives NaN there, which a plain JOIN compares as \
+             ORDER BY does: below or above every number by its sign. SIMJOIN leaves it out\n"
+        ),
+        "{}",
+        ran.err
+    );
+}
+
+#[test]
 fn a_variable_that_sets_nothing_is_told() {
     let folder = folder();
     let mut command = simjoin(folder.path());

@@ -149,7 +149,7 @@ impl Case {
         };
         let pairs = (0..count).map(|_| {
             let score = f64::from(rng.random_range(0..12_u32)) / 10.0;
-            (value(rng), value(rng), rng.random_bool(0.95).then_some(score))
+            (value(rng), value(rng), rng.random_bool(0.85).then_some(score))
         });
         Self {
             pairs: pairs.collect(),
@@ -173,7 +173,10 @@ impl Case {
                 // Decimals of scale 2 hold hundredths: not a matter of nodes.
                 cast(&nodes, &self.node).unwrap()
             };
-            let scores = pairs.iter().map(|pair| pair.2).collect::<Float64Array>();
+            // NaN of either sign is as NULL.
+            let no_scores = [None, Some(f64::NAN), Some(-f64::NAN)].into_iter().cycle();
+            let scores = pairs.iter().zip(no_scores).map(|(pair, none)| pair.2.or(none));
+            let scores = scores.collect::<Float64Array>();
             RecordBatch::try_from_iter_with_nullable([
                 ("x", nodes(|pair| pair.0), true),
                 ("y", nodes(|pair| pair.1), true),

@@ -14,7 +14,8 @@ use crate::config::SimJoinOptions;
 use crate::engine::Family;
 use crate::exec::{JoinInput, JoinMode, SetSimilarityJoinExec};
 use crate::spec::{
-    Call, CountOf, Need, OutputColumn, Predicate, Residual, ResidualColumn, Side, SimilarityJoin,
+    Call, CountOf, NanScore, Need, OutputColumn, Predicate, Residual, ResidualColumn, Side,
+    SimilarityJoin,
 };
 
 /// The node without its inputs.
@@ -267,7 +268,12 @@ pub(super) fn write_call(call: Call) -> CallNode {
 }
 
 pub(super) fn write_predicate(predicate: Predicate) -> PredicateNode {
-    PredicateNode { call: write_call(predicate.call), bound: predicate.bound.to_bits() }
+    let Predicate { call, bound, nan } = predicate;
+    PredicateNode {
+        call: write_call(call),
+        bound: bound.to_bits(),
+        nan_is_null: nan == NanScore::Null,
+    }
 }
 
 impl Reader<'_> {
@@ -284,7 +290,8 @@ impl Reader<'_> {
     }
 
     pub(super) fn predicate(&self, node: PredicateNode) -> Result<Predicate> {
-        Ok(Predicate { call: self.call(node.call)?, bound: f64::from_bits(node.bound) })
+        let nan = if node.nan_is_null { NanScore::Null } else { NanScore::Ordered };
+        Ok(Predicate { call: self.call(node.call)?, bound: f64::from_bits(node.bound), nan })
     }
 }
 

@@ -165,6 +165,9 @@ pub(super) struct PredicateNode {
     /// The bits of the bound, which may be NaN.
     #[prost(fixed64, tag = "2")]
     pub bound: u64,
+    /// Whether a score that is NaN is as NULL.
+    #[prost(bool, tag = "3")]
+    pub nan_is_null: bool,
 }
 
 #[derive(Clone, PartialEq, Message)]

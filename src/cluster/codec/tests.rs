@@ -67,7 +67,7 @@ fn told(plan: &Arc<dyn ExecutionPlan>) -> String {
     )
 }
 
-const JOINS: [&str; 9] = [
+const JOINS: [&str; 11] = [
     "SELECT a.id, b.id, jaccard(a.toks, b.toks) FROM doc a SIMJOIN doc b \
      ON jaccard(a.toks, b.toks) >= 0.1 + 0.2",
     "SELECT a.id, b.k FROM doc a LEFT SIMJOIN (SELECT * FROM doc WHERE w > 0.7) b \
@@ -85,6 +85,8 @@ const JOINS: [&str; 9] = [
     "SELECT a.id FROM doc a SIMJOIN doc b ON jaccard(a.toks, b.toks) >= 'NaN'::DOUBLE",
     "SELECT a.id FROM doc a SIMJOIN doc b ON jaccard(qgrams(a.k, 2), word_tokens(b.k)) >= 0.5 \
      AND upper(a.k) = lower(b.k)",
+    "SELECT a.id FROM doc a SIMJOIN doc b ON array_distance(a.toks, b.toks) <= 2.5",
+    "SELECT a.id FROM doc a JOIN doc b ON array_distance(a.toks, b.toks) <= 2.5",
 ];
 
 #[tokio::test]
@@ -192,7 +194,7 @@ async fn the_grid_survives() {
     ] {
         let (rows, input) = of(side);
         let spec = GridSpec {
-            predicate: Predicate { call, bound: f64::from_bits(0x3fe5_5555_5555_5556) },
+            predicate: Predicate::new(call, f64::from_bits(0x3fe5_5555_5555_5556)),
             tasks: 7,
             visits_once,
             pairs,
@@ -350,7 +352,7 @@ async fn columns_and_counts_that_cannot_be_are_errors() {
     let histogram: Arc<dyn ExecutionPlan> =
         Arc::new(AxisHistogramExec::try_new(Arc::clone(&input), rows.clone(), 1).unwrap());
     let spec = GridSpec {
-        predicate: Predicate { bound: 0.5, ..join.join().predicate },
+        predicate: join.join().predicate.with_bound(0.5),
         tasks: 7,
         visits_once: [false, false],
         pairs: GridPairs::All,

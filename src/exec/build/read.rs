@@ -177,6 +177,7 @@ impl BuildCollector {
                 self.overflow.get_or_init(|| error);
                 break;
             }
+            plan.metrics.nan_rows.add(side, arguments.rows_with_nan(&plan.layout));
             plan.metrics.peak_bytes.set_max(self.reservation.size());
             self.look_ahead(&share, &mut needed)?;
             timer.done();

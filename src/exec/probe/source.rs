@@ -369,6 +369,9 @@ impl ProbeSource {
             Some(_) => encoder.encode_stored(&input, keys, scratch, memory, base)?,
             None => encoder.encode(&input, keys, scratch, memory, base)?,
         };
+        if visit.is_none() {
+            self.counters.nan_rows.add(side, arguments.rows_with_nan(&self.layout));
+        }
         let ranks = match (&self.build.ranks, self.layout.row_order) {
             (Some(ranks), Some(order)) => {
                 Some(ranks.of_others(rows.column(order.columns[side as usize]), items.groups())?)

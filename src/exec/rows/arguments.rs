@@ -71,6 +71,14 @@ impl EncodedArguments {
         Ok(Self { values: array(values)?, keys, filter })
     }
 
+    /// [`Matcher::rows_with_nan`](crate::engine::Matcher::rows_with_nan).
+    pub(crate) fn rows_with_nan(&self, layout: &Layout) -> usize {
+        match layout.join.predicate.call.function.may_be_nan() {
+            true => layout.matcher.rows_with_nan(&self.as_input()),
+            false => 0,
+        }
+    }
+
     pub(crate) fn as_input(&self) -> EncodeInput<'_> {
         EncodeInput { values: &self.values, keys: self.keys.as_ref(), filter: self.filter.as_ref() }
     }

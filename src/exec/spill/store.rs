@@ -276,6 +276,8 @@ impl SpillContext {
             let converter = self.build.converter.as_deref();
             let arguments =
                 EncodedArguments::evaluate_to_store(&self.build.layout, side, converter, &slice)?;
+            let with_nan = arguments.rows_with_nan(&self.build.layout);
+            self.build.metrics.nan_rows.add(side, with_nan);
             for rows in form.store(&arguments.as_input())? {
                 let part = slice.slice(rows.rows.start, rows.rows.len());
                 writer.lock().push(rows, self.plan.columns(side, &part))?;

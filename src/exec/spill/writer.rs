@@ -270,10 +270,8 @@ mod tests {
             most_segment_bytes: usize::MAX,
             segment_rows: usize::MAX,
         };
-        let predicate = Predicate {
-            call: Call { function: Measure::Jaccard.function(), first: Side::Left },
-            bound: 0.5,
-        };
+        let call = Call { function: Measure::Jaccard.function(), first: Side::Left };
+        let predicate = Predicate::new(call, 0.5);
         let family = SetFamily::new(crate::functions::measure_of);
         let axis = family.axis(predicate).unwrap();
         let bands = Arc::new(Bands::new(vec![], 0, axis.as_ref(), 1, false));

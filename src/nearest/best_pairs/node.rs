@@ -31,7 +31,7 @@ use super::top::Pair;
 use crate::engine::Families;
 use crate::exec::{JoinInput, SetSimilarityJoinExec};
 use crate::nearest::output::Output;
-use crate::spec::{BestPairs, Predicate, Side, SimilarityJoin};
+use crate::spec::{BestPairs, Side, SimilarityJoin};
 use crate::util::errors::is_out_of_memory;
 use crate::util::once::OnceExecution;
 
@@ -246,7 +246,7 @@ impl Preparation {
                 JoinInput::Two { left, right, build, partitions }
             }
         };
-        let predicate = Predicate { bound, ..plain.join().predicate };
+        let predicate = plain.join().predicate.with_bound(bound);
         let join = SimilarityJoin { predicate, ..plain.join().clone() };
         let options = plain.options().clone();
         Ok(Arc::new(SetSimilarityJoinExec::try_new(input, join, &self.families, options)?))

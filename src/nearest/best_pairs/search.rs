@@ -16,7 +16,7 @@ use crate::exec::{ProcessCores, SetSimilarityJoinExec};
 use crate::nearest::best::{ScoreKey, key_of, score_of};
 use crate::nearest::numbered::{Numbered, NumberedPairs};
 use crate::nearest::table::Table;
-use crate::spec::{Order, OutputColumn, Predicate, SimilarityJoin};
+use crate::spec::{Order, OutputColumn, SimilarityJoin};
 
 /// Pairs of rows, at most, of which all matches are made.
 const FEW_PAIRS: usize = if cfg!(test) { 1 << 8 } else { 1 << 22 };
@@ -191,7 +191,7 @@ impl Search {
             itself: self.itself && rows == [None; 2],
             partitions: ProcessCores::threads(self.context.session_config()),
         };
-        let predicate = Predicate { bound, ..self.join.predicate };
+        let predicate = self.join.predicate.with_bound(bound);
         let (output, schema) = numbered.output(predicate.call, &self.join.arguments)?;
         let join = SimilarityJoin { predicate, output, schema, ..self.join.clone() };
         let join = join.with_column_behind(numbered.columns())?;

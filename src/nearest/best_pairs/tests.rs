@@ -60,9 +60,14 @@ impl Joined {
         if self.is_distance { "" } else { " DESC" }
     }
 
-    /// The join selected from, by a word for it.
+    /// The join selected from, by a word for it. In a SIMJOIN a score that is NaN is as NULL.
     fn from(&self, join: &str) -> String {
-        format!("FROM a {join} {} ON {}", self.right, self.on)
+        let Self { right, on, score, .. } = self;
+        let number = match join {
+            "SIMJOIN" => String::new(),
+            _ => format!(" AND {score} BETWEEN '-inf'::double AND 'inf'::double"),
+        };
+        format!("FROM a {join} {right} ON {on}{number}")
     }
 }
 

@@ -32,15 +32,18 @@ enum Numbers {
     Near,
     /// Some that are not finite.
     Wild,
+    /// Of some vectors all are NaN.
+    Failed,
 }
 
-const ALL: [Numbers; 6] = [
+const ALL: [Numbers; 7] = [
     Numbers::Whole,
     Numbers::Uniform,
     Numbers::Wide,
     Numbers::Groups,
     Numbers::Near,
     Numbers::Wild,
+    Numbers::Failed,
 ];
 
 impl Numbers {
@@ -49,7 +52,8 @@ impl Numbers {
         let scale = [1.0, 3.0, 0.01][row % 3];
         let number = |rng: &mut StdRng| match self {
             Self::Whole => f64::from(rng.random_range(-2..3)),
-            Self::Uniform => f64::from(rng.random::<f32>()),
+            Self::Failed if row % 13 == 4 => f64::NAN.copysign(scale - 1.5),
+            Self::Uniform | Self::Failed => f64::from(rng.random::<f32>()),
             Self::Wide => rng.random::<f64>() - 0.5,
             Self::Groups => f64::from((scale * (group + 0.01 * rng.random::<f64>())) as f32),
             Self::Near => f64::from(1.0 + 1e-6 * rng.random::<f32>()),

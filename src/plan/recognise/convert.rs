@@ -19,6 +19,7 @@ use datafusion::logical_expr::{
 use crate::config::SimJoinOptions;
 use crate::engine::Families;
 use crate::plan::logical::SetSimilarityJoin;
+use crate::plan::numbers::is_number;
 use crate::plan::recognise::cost::Choice;
 use crate::plan::recognise::declined::DeclinedNode;
 use crate::plan::recognise::marker::{EXAMPLE, is_marked, refuse, unwrap};
@@ -28,7 +29,7 @@ use crate::plan::recognise::predicate::{
     similarity_call,
 };
 use crate::plan::relations::NearestNode;
-use crate::spec::{Call, Need, Order, OutputColumn, Predicate, Side};
+use crate::spec::{NanScore, Need, Order, OutputColumn, Predicate, Side};
 
 /// The session and the statement, as far as conversion needs them.
 #[derive(Debug, Clone, Copy)]
@@ -145,14 +146,24 @@ enum Outcome {
 struct Candidate {
     /// Its position among the conjuncts.
     position: usize,
-    call: Call,
+    /// The call as it stands there.
+    measured: Expr,
     arguments: [Expr; 2],
-    threshold: Threshold,
+    predicate: Predicate,
+    /// [`Threshold::exact`].
+    is_exact: bool,
 }
 
 impl Candidate {
-    fn predicate(&self) -> Predicate {
-        Predicate { call: self.call, bound: self.threshold.value }
+    /// Whether two conjuncts bound one function of the same arguments.
+    fn bounds_the_same(&self, other: &Self) -> bool {
+        self.predicate.call.function == other.predicate.call.function
+            && self.arguments == other.arguments
+    }
+
+    /// The condition that the value is a number, where [a NaN is as NULL](NanScore::Null).
+    fn without_nan(&self) -> Option<Expr> {
+        (self.predicate.nan == NanScore::Null).then(|| is_number(self.measured.clone()))
     }
 }
 
@@ -334,11 +345,19 @@ impl<'a> Converter<'a> {
                     Some(_) => Ok(Threshold { value: f64::NAN, exact: true }),
                     None => found.reduce(self.context.constants),
                 };
-                Some(threshold.map(|threshold| Candidate {
-                    position,
-                    call: found.call,
-                    arguments: found.arguments,
-                    threshold,
+                Some(threshold.map(|Threshold { value: bound, exact }| {
+                    let predicate = Predicate::new(found.call, bound);
+                    Candidate {
+                        position,
+                        measured: found.measured,
+                        arguments: found.arguments,
+                        // SIMJOIN insists on the conjunct.
+                        predicate: match measured {
+                            Some(_) => predicate.without_nan(),
+                            None => predicate,
+                        },
+                        is_exact: exact,
+                    }
                 }))
             }
         }
@@ -354,33 +373,40 @@ impl<'a> Converter<'a> {
         // The first of the best, so that the plan does not depend on the order of equals.
         let mut keys = vec![];
         for candidate in &candidates {
-            let predicate = candidate.predicate();
-            let family = self.context.families.get(predicate.family())?;
-            keys.push((family.selectivity(&predicate), candidate.position));
+            let family = self.context.families.get(candidate.predicate.family())?;
+            keys.push((family.selectivity(&candidate.predicate), candidate.position));
         }
         let best = |&a: &usize, &b: &usize| {
             let (([a1, a2], a), ([b1, b2], b)) = (keys[a], keys[b]);
             a1.total_cmp(&b1).then(a2.total_cmp(&b2)).then(b.cmp(&a))
         };
-        let Some(driver) = (0..candidates.len()).max_by(best).map(|i| candidates.swap_remove(i))
+        let Some(mut driver) =
+            (0..candidates.len()).max_by(best).map(|i| candidates.swap_remove(i))
         else {
             return Ok(Outcome::Unchanged);
         };
+        let mut numbers: Vec<Expr> = vec![];
+        for candidate in &candidates {
+            let Some(is_number) = candidate.without_nan() else { continue };
+            if candidate.bounds_the_same(&driver) {
+                driver.predicate = driver.predicate.without_nan();
+            } else if !numbers.contains(&is_number) {
+                numbers.push(is_number);
+            }
+        }
         // Weaker bounds on the same similarity say nothing new.
         let implied = |c: &Candidate| {
-            c.threshold.exact
-                && c.arguments == driver.arguments
-                && driver.predicate().implies(&c.predicate())
+            c.is_exact && c.arguments == driver.arguments && driver.predicate.implies(&c.predicate)
         };
         let mut decided: HashSet<usize> =
             candidates.iter().filter(|c| implied(c)).map(|c| c.position).collect();
-        if driver.threshold.exact {
+        if driver.is_exact {
             decided.insert(driver.position);
         }
         // A match has a score.
         let has_score = |conjunct: &Expr| match conjunct {
             Expr::IsNotNull(score) => call_over(score, &driver.arguments, self.context.families)
-                .is_some_and(|call| call.function == driver.call.function),
+                .is_some_and(|call| call.function == driver.predicate.call.function),
             _ => false,
         };
         let scored = conjuncts.iter().enumerate().filter(|(_, conjunct)| has_score(conjunct));
@@ -390,7 +416,8 @@ impl<'a> Converter<'a> {
             .into_iter()
             .enumerate()
             .filter(|(i, _)| !decided.contains(i))
-            .map(|(_, conjunct)| conjunct);
+            .map(|(_, conjunct)| conjunct)
+            .chain(numbers);
         let rest = match Rest::split(join, rest)? {
             Ok(rest) => rest,
             Err(reason) => return Ok(Outcome::Declined(reason)),
@@ -411,7 +438,7 @@ impl<'a> Converter<'a> {
             left: Arc::clone(&join.left),
             right: Arc::clone(&join.right),
             shared: None,
-            predicate: driver.predicate(),
+            predicate: driver.predicate,
             conjunct,
             note,
             join_type: join.join_type,

@@ -162,7 +162,8 @@ pub(super) fn as_similarity_join(
     let sides = Sides { left: node.left.schema(), right: node.right.schema(), families };
     let Ok(score) = known(&node.score, node.words.is_distance, sides) else { return Ok(None) };
     let (call, arguments) = (score.call, score.arguments);
-    let mut bound = call.function.widest_bound().0;
+    let bound = call.function.widest_bound().0;
+    let mut predicate = Predicate::new(call, bound).without_nan();
     let mut conjuncts = vec![];
     for conjunct in node.condition.iter().flat_map(split_conjunction) {
         let threshold = match Comparison::find(conjunct, sides) {
@@ -175,9 +176,8 @@ pub(super) fn as_similarity_join(
             conjuncts.push(conjunct.clone());
             continue;
         };
-        let wider = Predicate { call, bound };
-        if (Predicate { call, bound: threshold.value }).implies(&wider) {
-            bound = threshold.value;
+        if predicate.with_bound(threshold.value).implies(&predicate) {
+            predicate.bound = threshold.value;
         }
         if !threshold.exact {
             conjuncts.push(conjunct.clone());
@@ -194,7 +194,7 @@ pub(super) fn as_similarity_join(
         left: Arc::clone(&node.left),
         right: Arc::clone(&node.right),
         shared: None,
-        predicate: Predicate { call, bound },
+        predicate,
         conjunct: node.score.clone(),
         note: None,
         join_type: node.join_type,

@@ -10,6 +10,7 @@ use datafusion::logical_expr::type_coercion::binary::comparison_coercion;
 use datafusion::logical_expr::{Cast, Expr, LogicalPlan, LogicalPlanBuilder, lit, when};
 
 use super::node::PairsNode;
+use crate::plan::numbers::is_number;
 use crate::results::is_node_type;
 
 /// Which of two scores is better.
@@ -148,7 +149,9 @@ impl PairFunction {
             Self::ConnectedComponents { thresholds, order } => {
                 let mut output = vec![left.clone().alias("left"), right.clone().alias("right")];
                 if let Some(score) = score {
-                    output.push(level_of(&score, thresholds, *order)?.alias("level"));
+                    let may_be_nan = plan.schema().field(2).data_type().is_floating();
+                    let level = level_of(&score, may_be_nan, thresholds, *order)?;
+                    output.push(level.alias("level"));
                 }
                 plan.project(output)?
             }
@@ -303,8 +306,9 @@ fn suffix_of(threshold: &f64) -> String {
     format!("_{}", threshold.to_string().replace(['.', '-'], "_"))
 }
 
-/// The number of the first threshold, from the strictest on, that a score reaches; NULL for none.
-fn level_of(score: &Expr, thresholds: &[f64], order: ScoreOrder) -> Result<Expr> {
+/// The number of the first threshold, from the strictest on, that a score reaches; NULL for none. NaN reaches
+/// none.
+fn level_of(score: &Expr, may_be_nan: bool, thresholds: &[f64], order: ScoreOrder) -> Result<Expr> {
     let reaches = |threshold: f64| match order {
         ScoreOrder::Similarity => score.clone().gt_eq(lit(threshold)),
         ScoreOrder::Distance => score.clone().lt_eq(lit(threshold)),
@@ -313,11 +317,15 @@ fn level_of(score: &Expr, thresholds: &[f64], order: ScoreOrder) -> Result<Expr>
     let Some((_, first)) = levels.next() else {
         return plan_err!("connected_components needs a threshold");
     };
-    let mut case = when(reaches(*first), lit(0_i32));
+    let none = || lit(ScalarValue::Int32(None));
+    let mut case = match may_be_nan {
+        true => when(is_number(score.clone()).is_not_true(), none()).when(reaches(*first), lit(0)),
+        false => when(reaches(*first), lit(0)),
+    };
     for (level, threshold) in levels {
         case = case.when(reaches(*threshold), lit(level as i32));
     }
-    case.otherwise(lit(ScalarValue::Int32(None)))
+    case.otherwise(none())
 }
 
 impl Eq for PairFunction {}

@@ -148,7 +148,12 @@ impl Asked {
     fn limit(&self, plan: &LogicalPlan) -> Result<Option<LogicalPlan>> {
         if let Some(node) = SetSimilarityJoin::of(plan) {
             let told = self.is_given_by(node).then(|| {
-                SetSimilarityJoin { need: Need::Best(self.best), ..node.clone() }.into_plan()
+                let mut node = SetSimilarityJoin { need: Need::Best(self.best), ..node.clone() };
+                if let BestPairs::OneToOne { .. } = self.best {
+                    // No pair without a score is taken.
+                    node.predicate = node.predicate.without_nan();
+                }
+                node.into_plan()
             });
             return Ok(told);
         }

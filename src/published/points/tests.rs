@@ -25,7 +25,7 @@ fn check(published: PublishedPoints, seed: u64, counts: bool) {
         let d = *[1, 2, 3, 8, 17].choose(&mut rng).unwrap();
         let sides = sides(&mut rng, kind, d, 190);
         let metric = Metric::Euclidean;
-        let threshold = Threshold { metric, bound: bound(&mut rng, &sides, metric) };
+        let threshold = Threshold::new(metric, bound(&mut rng, &sides, metric));
         let expected = sides.expected(threshold);
         let need = if counts { MatchNeed::Count } else { need(&mut rng, &sides) };
         let prepare: PrepareOn = match published {

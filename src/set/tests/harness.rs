@@ -208,7 +208,7 @@ pub(crate) fn matcher(spec: &JoinSpec) -> Arc<dyn AnyMatcher> {
 /// The predicate of a join whose left argument is the measure's first one.
 fn predicate_of(spec: &JoinSpec) -> Predicate {
     let call = Call { function: spec.bounds.measure.function(), first: Side::Left };
-    Predicate { call, bound: spec.bounds.threshold }
+    Predicate::new(call, spec.bounds.threshold)
 }
 
 /// The join as the operator asks for it.

@@ -69,7 +69,7 @@ fn values_and_limits_are_those_of_the_textbook() {
         };
         for bound in bounds {
             let call = Call { function: function.function(), first: Side::Left };
-            let predicate = Predicate { call, bound };
+            let predicate = Predicate::new(call, bound);
             let threshold = Threshold::of(&predicate).unwrap();
             let lens = [&a, &b].map(|text| text.chars().count() as u32);
             let limits = threshold.limits(lens);

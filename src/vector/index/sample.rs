@@ -315,7 +315,7 @@ mod tests {
         let in_time = |pairs: f64, wide: usize, bound: f64| {
             let (reservation, cancel) = (&reservation, &cancel);
             let context = PrepareContext { reservation, cancel, threads: 2, probes: None };
-            let threshold = Threshold { metric: Metric::Euclidean, bound };
+            let threshold = Threshold::new(Metric::Euclidean, bound);
             is_hopeless(&vectors(wide), threshold, (pairs, 0.3), context).unwrap()
         };
         let is_hopeless = |wide, bound| in_time(1e9, wide, bound);
@@ -338,7 +338,7 @@ mod tests {
             PrepareContext { reservation: &reservation, cancel: &cancel, threads: 2, probes: None };
         let spec = spec_of(Simd::detect());
         let sampled = |wide, bound| {
-            let threshold = Threshold { metric: Metric::Euclidean, bound };
+            let threshold = Threshold::new(Metric::Euclidean, bound);
             let vectors = Arc::new(vectors(wide));
             sample(&vectors, threshold, &spec, 2e9, context).unwrap()
         };

@@ -186,7 +186,7 @@ fn indexes_find_the_pairs_of_the_definition() {
         let value = metric.value(probe.vector(x), build.vector(y)).ok().flatten();
         let value = value.filter(|v| v.is_finite() && build.is_vector(y)).unwrap_or(0.3);
         let bound = [value, value * 0.3, value * 1e-6, value.next_down()][round / 2 % 4];
-        let threshold = Threshold { metric, bound };
+        let threshold = Threshold::of_round(metric, bound, round);
         let mut pairs = expected(&probe, &build, threshold);
         some += pairs.len();
         for &simd in Simd::available() {
@@ -236,7 +236,7 @@ fn several_threads_make_the_same_index() {
     let cancel = CancelFlag::default();
     for (count, d) in [(3_000, 2), (20_000, 5), (700, 11), (3_000, 40)] {
         let vectors = Arc::new(collection(&mut rng, count, d, 0, 2));
-        let threshold = Threshold { metric: Metric::Euclidean, bound: 0.1 };
+        let threshold = Threshold::new(Metric::Euclidean, 0.1);
         let frame = Frame::of(&vectors, threshold, &cancel).unwrap();
         for order in [Order::Quantiles, Order::Cells] {
             let [one, four] = [1, 4].map(|threads| {
@@ -265,7 +265,7 @@ fn rows_of_another_input_are_taken_by_their_work() {
     let cancel = CancelFlag::default();
     let context =
         PrepareContext { reservation: &reservation, cancel: &cancel, threads: 1, probes: None };
-    let threshold = Threshold { metric: Metric::Euclidean, bound: 0.1 };
+    let threshold = Threshold::new(Metric::Euclidean, 0.1);
     // Other forms take less time for a row.
     let spec = spec_of(Simd::named("portable").unwrap());
     let mut rows_of = |count: usize, d: usize| {

@@ -15,7 +15,7 @@ use crate::vector::middle::{Middle, is_usual, spread};
 use crate::vector::numbers::{Numbers, Row, holds_vectors};
 use crate::vector::width::Vector;
 
-/// The vectors among the rows of a side, numbered in their order.
+/// The vectors among the rows of a side, but for those with NaN, numbered in their order.
 #[derive(Debug)]
 pub(super) struct SideColumn {
     columns: Vec<Numbers>,
@@ -70,8 +70,11 @@ impl SideColumn {
                             return Ok(Err("vectors of several lengths".to_string()));
                         }
                         dimensions = len;
-                        vectors.push((batch_number, row - start));
-                        places.push(place as u32);
+                        // No score of a vector with NaN ranks.
+                        if !numbers.has_nan(range) {
+                            vectors.push((batch_number, row - start));
+                            places.push(place as u32);
+                        }
                     }
                 }
             }

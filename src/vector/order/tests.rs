@@ -110,7 +110,7 @@ fn threshold(rng: &mut StdRng, vectors: &Vectors, metric: Metric) -> Threshold {
     values.sort_unstable_by(f64::total_cmp);
     // That of a pair, mostly a near one.
     let bound = values.get(values.len() / 10).copied().unwrap_or(0.1);
-    Threshold { metric, bound: [bound, bound * 0.5, bound.next_down()][rng.random_range(0..3)] }
+    Threshold::new(metric, [bound, bound * 0.5, bound.next_down()][rng.random_range(0..3)])
 }
 
 /// Groups that are apart hold no pair that matches.
@@ -229,7 +229,7 @@ fn few_pairs_of_clusters_are_compared() {
     let mut rng = StdRng::seed_from_u64(155);
     let (count, d) = (8000, 32);
     let read = latent(&mut rng, count, d);
-    let threshold = Threshold { metric: Metric::Euclidean, bound: 1.0 };
+    let threshold = Threshold::new(Metric::Euclidean, 1.0);
     let vectors = Arc::new(gathered(&[read], Some(OrderRequest::of(threshold)), 2));
     let share = vectors.boxes().expect("an order").share;
     let spec = MatchSpec {
@@ -283,7 +283,7 @@ fn partners_on_the_faces_of_boxes_are_in_reach() {
         let first = &cloud[0];
         let bound = Metric::Euclidean.value(first, &moved(first)).unwrap().unwrap();
         for bound in [bound, bound.next_down(), bound * (1.0 - 1e-6)] {
-            let threshold = Threshold { metric: Metric::Euclidean, bound };
+            let threshold = Threshold::new(Metric::Euclidean, bound);
             let request = OrderRequest { threshold, most_share: 1.0 };
             let vectors = gathered(std::slice::from_ref(&read), Some(request), 2);
             let boxes = vectors.boxes().expect("boxes");
@@ -298,13 +298,13 @@ fn what_cannot_be_parted_keeps_its_order() {
     let mut rng = StdRng::seed_from_u64(153);
     let parts = rows(&mut rng, 2000, 24, 4, 1);
     let uniform =
-        |metric, bound| gathered(&parts, Some(OrderRequest::of(Threshold { metric, bound })), 2);
+        |metric, bound| gathered(&parts, Some(OrderRequest::of(Threshold::new(metric, bound))), 2);
     assert!(uniform(Metric::InnerProduct, 0.5).boxes().is_none());
     assert!(uniform(Metric::Euclidean, f64::NAN).boxes().is_none());
     assert!(uniform(Metric::Euclidean, f64::INFINITY).boxes().is_none());
     assert!(uniform(Metric::Euclidean, 3.0).boxes().is_none());
     let clusters = rows(&mut rng, 2000, 24, 0, 1);
-    let threshold = Threshold { metric: Metric::Euclidean, bound: 0.5 };
+    let threshold = Threshold::new(Metric::Euclidean, 0.5);
     let vectors = gathered(&clusters, Some(OrderRequest::of(threshold)), 2);
     assert!(vectors.boxes().is_some_and(|boxes| boxes.share < 0.5));
     let refused = Gathering {
@@ -329,7 +329,7 @@ fn inner_products_are_ordered_by_magnitudes() {
             part.numbers.iter_mut().for_each(scale);
         }
         let plain = gathered(&parts, None, 1);
-        let request = OrderRequest::of(Threshold { metric: Metric::InnerProduct, bound: 1.0 });
+        let request = OrderRequest::of(Threshold::new(Metric::InnerProduct, 1.0));
         for threads in [1, 3] {
             let vectors = gathered(&parts, Some(request), threads);
             assert_eq!(content(&vectors), content(&plain), "round {round}");

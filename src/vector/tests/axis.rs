@@ -73,7 +73,7 @@ fn partners_lie_within_reach() {
             3 => 0.0,
             _ => value,
         };
-        let threshold = Threshold { metric, bound };
+        let threshold = Threshold::new(metric, bound);
         let axis = NormAxis::new(threshold, d as u64);
         let positions: Vec<u32> = all.iter().map(|vector| axis.position(vector)).collect();
         for (x, &a) in all.iter().zip(&positions) {
@@ -115,7 +115,7 @@ fn positions_rise_with_the_norm() {
         (Metric::InnerProduct, 2.0),
         (Metric::InnerProduct, 1e-200),
     ] {
-        let axis = NormAxis::new(Threshold { metric, bound }, 1);
+        let axis = NormAxis::new(Threshold::new(metric, bound), 1);
         assert!(axis.has_anywhere());
         let mut last = 1;
         for exponent in -3230..1495 {
@@ -137,7 +137,7 @@ fn positions_rise_with_the_norm() {
         (Metric::InnerProduct, -1.0),
         (Metric::InnerProduct, f64::NAN),
     ] {
-        let axis = NormAxis::new(Threshold { metric, bound }, 1);
+        let axis = NormAxis::new(Threshold::new(metric, bound), 1);
         assert!(!axis.has_anywhere());
         assert_eq!([1.0, 1e9, f64::NAN].map(|v| axis.position(&[v])), [1; 3]);
         assert_eq!(axis.reach(Side::Left, 1..2), Some(1..2));

@@ -197,7 +197,8 @@ fn case(rng: &mut StdRng, round: usize) -> Case {
         _ => value * 1.5,
     };
     let sides = [collection(&build), collection(&probe)];
-    Case { what: format!("round {round}"), threshold: Threshold { metric, bound }, sides }
+    let threshold = Threshold::of_round(metric, bound, round);
+    Case { what: format!("round {round}"), threshold, sides }
 }
 
 /// No product rejects a pair that matches or accepts one that does not.
@@ -297,7 +298,7 @@ fn products_of_the_longest_vectors_stay_in_range() {
         }
         let mut all = [0; 3];
         for bound in bounds {
-            let threshold = Threshold { metric, bound };
+            let threshold = Threshold::new(metric, bound);
             let sides = [collection(&vectors), collection(&vectors)];
             let case = Case { what: format!("{d} dimensions"), threshold, sides };
             // The coordinates of vectors of length 1 are small.
@@ -355,7 +356,7 @@ fn vectors_become_the_same_integers_in_every_form() {
         let centre: Vec<f64> =
             (0..rng.random_range(0..=d + 9)).map(|_| number(&mut rng, 0)).collect();
         let scale = 10_f64.powf(rng.random_range(-4.0..4.0));
-        let threshold = Threshold { metric: Metric::Euclidean, bound: 1.0 };
+        let threshold = Threshold::new(Metric::Euclidean, 1.0);
         let bias = *[0, 128].choose(&mut rng).unwrap();
         let of_form = |simd| {
             let frame = ByteFrame::new(simd, threshold, centre.clone(), scale, 1.0);

@@ -99,7 +99,7 @@ fn every_filter_leaves_the_pairs_of_the_definition() {
         sorted.sort_by(f64::total_cmp);
         let place = if metric == Metric::InnerProduct { 0.95 } else { 0.05 };
         let bound = sorted.get((sorted.len() as f64 * place) as usize).copied().unwrap_or(1.0);
-        let threshold = Threshold { metric, bound };
+        let threshold = Threshold::of_round(metric, bound, round);
         let mut pairs = expected(&probe, &build, threshold);
         let pairing = if is_unordered { Pairing::Unordered } else { Pairing::All };
         if is_unordered {
@@ -133,7 +133,7 @@ fn vectors_far_from_the_sample_are_multiplied_in_floats() {
     assert!(build.len().is_multiple_of(2));
     let middle = [build.vector(0), probe.vector(0)];
     let bound = Metric::Euclidean.value(middle[0], middle[1]).unwrap().unwrap();
-    let threshold = Threshold { metric: Metric::Euclidean, bound };
+    let threshold = Threshold::new(Metric::Euclidean, bound);
     let pairs = expected(&probe, &build, threshold);
     for simd in Simd::tested() {
         let spec = spec(simd, Pairing::All);

@@ -80,7 +80,7 @@ fn threshold(vectors: &Vectors, metric: Metric) -> Threshold {
     let place = values.len() / 500;
     let is_product = metric == Metric::InnerProduct;
     let bound = values[if is_product { values.len() - 1 - place } else { place }];
-    Threshold { metric, bound }
+    Threshold::new(metric, bound)
 }
 
 /// Products decide nearly all pairs, wherever in the sample the odd vectors are: of floats and, of even
@@ -146,7 +146,7 @@ fn far_points_do_not_widen_the_reach_of_others() {
     let mut met = vec![];
     for odd in [Odd::None, Odd::One(17), Odd::Hundredths] {
         let build = of(&vectors(&mut rng, 2400, 3, odd));
-        let threshold = Threshold { metric: Metric::Euclidean, bound: 0.1 };
+        let threshold = Threshold::new(Metric::Euclidean, 0.1);
         let spec = spec(Simd::detect(), Pairing::All);
         let (found, funnel) =
             matches(&DIRECTORY as &dyn Strategy<VectorJoin>, &build, &build, threshold, &spec, 1);
@@ -175,7 +175,7 @@ fn the_sign_of_nan_is_that_of_the_function() {
         };
         let (x, y) = (vector(), vector());
         let bound = [0.5, f64::NEG_INFINITY, f64::INFINITY][round / 3 % 3];
-        let threshold = Threshold { metric, bound };
+        let threshold = Threshold::new(metric, bound);
         let wanted = [threshold.matches(&x, &y).unwrap(), threshold.matches(&y, &x).unwrap()];
         let what = || format!("{threshold:?} {x:?} {y:?} {wanted:?}");
         let both = ArgumentOrder::Both { exchanged: false };
@@ -238,7 +238,7 @@ fn pairs_that_products_accept_are_counted_by_rows() {
         let build = of(&given);
         let probe = of(&[vectors(&mut rng, 60, d, Odd::None), few].concat());
         let bound = if metric == Metric::InnerProduct { -1e3 } else { [1e3, 1.5][round / 3 % 2] };
-        let threshold = Threshold { metric, bound };
+        let threshold = Threshold::new(metric, bound);
         for simd in Simd::tested() {
             for strategy in [&NestedLoop as &dyn Strategy<VectorJoin>, &DIRECTORY] {
                 if strategy.name() != NestedLoop.name() && metric == Metric::InnerProduct {
@@ -280,7 +280,7 @@ fn counts_outlast_a_full_buffer() {
         }
     }
     let build = of(&given);
-    let threshold = Threshold { metric: Metric::Euclidean, bound: 2.0 };
+    let threshold = Threshold::new(Metric::Euclidean, 2.0);
     let (mut wanted, mut one_order) = (RowPairCounts::default(), 0);
     for probe in 0..build.len() {
         for other in (0..=probe).filter(|&other| build.is_vector(other) && build.is_vector(probe)) {

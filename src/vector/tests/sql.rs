@@ -123,8 +123,8 @@ fn vectors(rng: &mut StdRng, rows: usize, kind: Kind, d: usize) -> Result<Arc<Me
     })
 }
 
-/// A predicate, and what is selected beside it.
-fn draw(rng: &mut StdRng, kind: Kind) -> Drawn {
+/// A predicate with what is selected beside it, and the function that it compares.
+fn draw(rng: &mut StdRng, kind: Kind) -> (Drawn, String) {
     let bound = match kind {
         Kind::Whole => pick(rng, &["0", "1", "1.4142135623730951", "2.23606797749979", "3", "4"]),
         Kind::Unit => pick(rng, &["0.05", "0.3", "0.5", "0.9", "1.2"]),
@@ -144,13 +144,28 @@ fn draw(rng: &mut StdRng, kind: Kind) -> Drawn {
         _ => (distance.as_str(), format!("{distance}(a.v, b.v) <= {bound}")),
     };
     // The function that the predicate compares, or another one.
-    let function = if rng.random_bool(0.2) { "cosine_distance" } else { function };
-    Drawn {
+    let scored = if rng.random_bool(0.2) { "cosine_distance" } else { function };
+    let drawn = Drawn {
         predicate,
         residual: " AND (a.id + b.id) % 3 <> 1",
-        score: format!("{function}(a.v, b.v)"),
+        score: format!("{scored}(a.v, b.v)"),
         column: "k",
+    };
+    (drawn, function.to_string())
+}
+
+/// A plain join for the nested loop, and for the operator that or a SIMJOIN with the same rows: of the nested loop
+/// those whose value is a number.
+fn statements(rng: &mut StdRng, kind: Kind) -> [String; 2] {
+    let (mut drawn, function) = draw(rng, kind);
+    if rng.random() {
+        let sql = statement(rng, &drawn);
+        return [sql.clone(), sql];
     }
+    let sql = statement(&mut rng.clone(), &drawn).replace("JOIN", "SIMJOIN");
+    let is_number = format!("{function}(a.v, b.v) BETWEEN '-inf'::double AND 'inf'::double");
+    drawn.predicate = format!("{} AND {is_number}", drawn.predicate);
+    [statement(rng, &drawn), sql]
 }
 
 /// A statement drawn for two tables of `rows` rows, in one of the ways, against the oracle.
@@ -163,8 +178,7 @@ async fn compare(
 ) -> Result<()> {
     let d = *[1, 2, 3, 5, 17].choose(rng).unwrap();
     let tables = [vectors(rng, rows[0], kind, d)?, vectors(rng, rows[1], kind, d)?];
-    let drawn = draw(rng, kind);
-    let sql = statement(rng, &drawn);
+    let [of_oracle, sql] = statements(rng, kind);
     let way = WAYS[round / 3 % WAYS.len()];
     let mut setup = Setup::draw(rng, way);
     // No index serves inner products.
@@ -177,7 +191,7 @@ async fn compare(
         ][round / 2 % 4];
     }
     let sessions = [&oracle(), &setup.session(install)?];
-    tally.compare(sessions, tables, &sql, (round, way, kind, d)).await
+    tally.compare_with(sessions, tables, [&of_oracle, &sql], (round, way, kind, d)).await
 }
 
 /// Every way of the operator gives the rows of a nested loop, numbers bit for bit.

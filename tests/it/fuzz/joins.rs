@@ -119,7 +119,7 @@ impl Aliased {
 /// A condition that could drive a join, of the family that does not.
 fn of_other_family(
     generator: &mut Generator<'_>,
-    family: Family,
+    (family, insists): (Family, bool),
     left: &mut Aliased,
     right: &mut Aliased,
 ) -> Text {
@@ -127,7 +127,7 @@ fn of_other_family(
     let choice = generator.pick(12);
     let first = other.argument(generator, left, choice);
     let second = other.argument(generator, right, choice);
-    other.similarity(generator, &first, &second)
+    other.similarity(generator, insists, &first, &second)
 }
 
 /// How a join is written.
@@ -169,25 +169,37 @@ impl Family {
         }
     }
 
-    /// A condition that can drive a join.
-    pub fn similarity(self, generator: &mut Generator<'_>, first: &Text, second: &Text) -> Text {
+    /// A condition that can drive a join, or on which SIMJOIN `insists`.
+    pub fn similarity(
+        self,
+        generator: &mut Generator<'_>,
+        insists: bool,
+        first: &Text,
+        second: &Text,
+    ) -> Text {
         match self {
             Self::Sets => {
                 let measure = MEASURES[generator.pick(6)];
                 conditions::similarity(generator, measure, first, second)
             }
-            Self::Vectors => vectors::similarity(generator, first, second),
+            Self::Vectors => vectors::similarity(generator, insists, first, second),
         }
     }
 
     /// A further condition on the arguments that drive the join.
-    fn further(self, generator: &mut Generator<'_>, first: &Text, second: &Text) -> Text {
+    fn further(
+        self,
+        generator: &mut Generator<'_>,
+        insists: bool,
+        first: &Text,
+        second: &Text,
+    ) -> Text {
         match self {
             Self::Sets => {
                 let measure = MEASURES[generator.pick(6)];
                 conditions::further_similarity(generator, measure, first, second)
             }
-            Self::Vectors => vectors::similarity(generator, first, second),
+            Self::Vectors => vectors::similarity(generator, insists, first, second),
         }
     }
 }
@@ -255,18 +267,19 @@ impl Join {
             false => arguments.clone(),
         };
         let [first, second] = ordered(&arguments);
-        let mut conditions = vec![family.similarity(generator, &first, &second)];
+        let mut conditions = vec![family.similarity(generator, simjoin, &first, &second)];
         for _ in 0..generator.rng.random_range(0..4) {
             let condition = match generator.rng.random_range(0..10) {
                 0..5 => of_both(generator, &mut left, &mut right),
                 5..7 => of_one(generator, &mut left),
                 7..9 => of_one(generator, &mut right),
-                _ => family.further(generator, &first, &second),
+                _ => family.further(generator, simjoin, &first, &second),
             };
             conditions.push(condition);
         }
         if generator.world.joins == Joins::Both && generator.rng.random_bool(0.3) {
-            conditions.push(of_other_family(generator, family, &mut left, &mut right));
+            let of_other = of_other_family(generator, (family, simjoin), &mut left, &mut right);
+            conditions.push(of_other);
         }
         let last = conditions.len() - 1;
         conditions.swap(0, generator.rng.random_range(0..=last));

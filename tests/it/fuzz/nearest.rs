@@ -8,6 +8,7 @@ use rand::seq::IndexedRandom;
 use super::conditions::{Text, of_both, of_one};
 use super::joins::{Family, Generator, MEASURES, sides};
 use super::statements::Statement;
+use super::vectors::is_number;
 use crate::vector_oracle::Metric;
 
 /// The score of a pair.
@@ -77,7 +78,7 @@ pub fn draw(generator: &mut Generator<'_>) -> Statement {
             0..4 => of_both(generator, &mut left, &mut right),
             4 => of_one(generator, &mut left),
             5 => of_one(generator, &mut right),
-            _ => family.similarity(generator, &arguments[0], &arguments[1]),
+            _ => family.similarity(generator, false, &arguments[0], &arguments[1]),
         });
     }
     let all = |text: fn(&Text) -> &String| {
@@ -121,10 +122,11 @@ pub fn draw(generator: &mut Generator<'_>) -> Statement {
         format!(
             "SELECT x, w{partner}, s FROM (SELECT {}, {rank}() OVER (PARTITION BY {a}.number ORDER BY \
              {ranked}{order}) AS r FROM (SELECT *, row_number() OVER () AS number FROM {}) AS {a} \
-             {outer}JOIN {} ON {ranked} IS NOT NULL{far}{on}) WHERE r <= {count}",
+             {outer}JOIN {} ON {}{far}{on}) WHERE r <= {count}",
             columns(ranked),
             left.oracle,
-            right.oracle
+            right.oracle,
+            is_number(ranked)
         )
     };
     Statement { ours, oracle }

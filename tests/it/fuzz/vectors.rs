@@ -24,7 +24,7 @@ enum Kind {
     Scaled(f64),
     /// Far from zero and near each other.
     Far,
-    /// Every magnitude, infinity, and NaN of one sign.
+    /// Every magnitude, infinity, and NaN of either sign.
     Wild,
     /// Some vectors are far from most.
     Outliers,
@@ -96,6 +96,7 @@ impl Shape {
                 f64::INFINITY,
                 f64::NEG_INFINITY,
                 f64::NAN,
+                -f64::NAN,
                 0.3,
                 1.0 + f64::EPSILON,
             ]
@@ -239,8 +240,14 @@ fn threshold(generator: &mut Generator<'_>, metric: Metric) -> f64 {
     most_similar.copied().unwrap_or(1.0)
 }
 
-/// A condition that bounds the values of a function on the side of the more similar ones.
-pub fn similarity(generator: &mut Generator<'_>, first: &Text, second: &Text) -> Text {
+/// A condition that bounds the values of a function on the side of the more similar ones. Where SIMJOIN
+/// `insists` on it, a value that is NaN is as NULL.
+pub fn similarity(
+    generator: &mut Generator<'_>,
+    insists: bool,
+    first: &Text,
+    second: &Text,
+) -> Text {
     let metric = Metric::ALL[generator.pick(3)];
     let value = threshold(generator, metric);
     let bound = literal(value);
@@ -266,8 +273,16 @@ pub fn similarity(generator: &mut Generator<'_>, first: &Text, second: &Text) ->
             _ => format!("{call} {at_most} {bound}"),
         }
     };
+    let of_oracle = format!("{name}({}, {})", first.oracle, second.oracle);
+    let number = if insists { format!(" AND {}", is_number(&of_oracle)) } else { String::new() };
     Text {
         ours: condition(format!("{name}({}, {})", first.ours, second.ours)),
-        oracle: condition(format!("{name}({}, {})", first.oracle, second.oracle)),
+        oracle: format!("{}{number}", condition(of_oracle)),
     }
+}
+
+/// The condition that a value is neither NULL nor NaN.
+pub fn is_number(value: &str) -> String {
+    let [low, high] = [f64::NEG_INFINITY, f64::INFINITY].map(literal);
+    format!("{value} BETWEEN {low} AND {high}")
 }

@@ -3,6 +3,7 @@
 
 mod exact;
 mod large;
+mod nan;
 mod written;
 
 use std::sync::Arc;

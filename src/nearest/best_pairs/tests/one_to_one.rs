@@ -43,6 +43,8 @@ fn pairs_of(batches: &[RecordBatch]) -> Result<Vec<ScoredPair>> {
         let scores = cast(batch.column(2), &DataType::Float64)?;
         let scores = scores.as_primitive::<Float64Type>();
         let rows = nodes(0)?.into_iter().zip(nodes(1)?).zip(scores.iter());
+        // Neither NULL nor NaN is a score.
+        let rows = rows.filter(|(_, score)| score.is_some_and(|score| !score.is_nan()));
         pairs.extend(rows.filter_map(|((left, right), score)| Some((left?, right?, score?))));
     }
     Ok(pairs)

@@ -252,7 +252,7 @@ fn two_sided_bounds_are_the_most_selective() {
     ];
     let keys = order.map(|(measure, bound)| {
         let call = Call { function: measure.function(), first: Side::Left };
-        SetFamily::new(measure_of).selectivity(&Predicate { call, bound })
+        SetFamily::new(measure_of).selectivity(&Predicate::new(call, bound))
     });
     assert!(keys.is_sorted(), "{keys:?}");
 }

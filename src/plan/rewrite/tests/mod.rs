@@ -98,7 +98,7 @@ fn convert(join: &Join) -> Result<Option<SetSimilarityJoin>> {
         left: Arc::clone(&join.left),
         right: Arc::clone(&join.right),
         shared: None,
-        predicate: Predicate { call: Call { function: measure.function(), first }, bound: 0.8 },
+        predicate: Predicate::new(Call { function: measure.function(), first }, 0.8),
         conjunct,
         note: None,
         join_type: join.join_type,

@@ -57,7 +57,7 @@ fn stages_out_of_reach_are_left_out() {
             (_, Metric::Cosine) => rng.random_range(0.0..0.05),
             _ => rng.random_range(0.0..2.0),
         };
-        let threshold = Threshold { metric, bound };
+        let threshold = Threshold::new(metric, bound);
         let sides = Sides::ordered(&rows, pairing, threshold);
         let expected = sides.expected(threshold);
         assert_eq!(expected.len(), plain.expected(threshold).len());
@@ -101,7 +101,7 @@ fn near(rng: &mut StdRng, rows: &[Row], pairing: Pairing) -> (Sides, Threshold) 
         (_, Metric::Cosine) => rng.random_range(0.0..0.05),
         _ => rng.random_range(0.0..2.0),
     };
-    let threshold = Threshold { metric, bound };
+    let threshold = Threshold::new(metric, bound);
     (Sides::ordered(rows, pairing, threshold), threshold)
 }
 
@@ -173,7 +173,7 @@ fn stages_with_too_many_hits_are_cut() {
     for round in 0..3 {
         let d = [2, 4, 11][round];
         let rows = clusters(&mut rng, d, 4300);
-        let threshold = Threshold { metric: Metric::Euclidean, bound: 0.01 };
+        let threshold = Threshold::new(Metric::Euclidean, 0.01);
         let sides = Sides::ordered(&rows, Pairing::Unordered, threshold);
         let need = [MatchNeed::Count, MatchNeed::Pairs, MatchNeed::Exists][round % 3];
         let kernel = Some(VectorKernel::Warps);
@@ -233,7 +233,7 @@ fn the_cpu_decides_the_strips_that_a_failing_device_drops() {
             // One stage, and two.
             let count = rng.random_range(if nth == 4 { 2100..2500 } else { 600..1200 });
             let rows = clusters(&mut rng, d, count);
-            let threshold = Threshold { metric: Metric::Euclidean, bound: 0.5 };
+            let threshold = Threshold::new(Metric::Euclidean, 0.5);
             let sides = Sides::ordered(&rows, Pairing::Unordered, threshold);
             let need = need(&mut rng, &sides);
             let lease = emulator.device();
@@ -264,7 +264,7 @@ fn boxes_take_memory_of_the_device() {
     let Some(emulator) = Emulator::get() else { return };
     let mut rng = StdRng::seed_from_u64(90);
     let rows = clusters(&mut rng, 8, 500);
-    let threshold = Threshold { metric: Metric::Euclidean, bound: 0.5 };
+    let threshold = Threshold::new(Metric::Euclidean, 0.5);
     let sides = Sides::ordered(&rows, Pairing::Unordered, threshold);
     assert!(sides.build.boxes().is_some());
     let expected = sides.expected(threshold);

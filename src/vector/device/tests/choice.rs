@@ -24,7 +24,7 @@ use crate::vector::matcher::VectorMatcher;
 use crate::vector::metric::{ArgumentOrder, Joining, Metric, Threshold};
 use crate::vector::strategies::{GRID, NestedLoop};
 
-const THRESHOLD: Threshold = Threshold { metric: Metric::Euclidean, bound: 0.05 };
+const THRESHOLD: Threshold = Threshold::new(Metric::Euclidean, 0.05);
 
 /// Uniform vectors.
 fn uniform(count: u32, d: u32) -> Arc<Vectors> {

@@ -107,7 +107,7 @@ fn check(seed: u64, metric: Metric, grains: &[Grain], numbers: Numbers) {
             bound if bound.is_nan() => 1.0,
             bound => bound,
         };
-        let threshold = Threshold { metric, bound };
+        let threshold = Threshold::new(metric, bound);
         let expected = sides.expected(threshold);
         let need = need(&mut rng, &sides);
         let kernels = [VectorKernel::Warpgroups, VectorKernel::Warps];
@@ -170,7 +170,7 @@ fn products_of_integers_are_not_compared() {
     let mut rng = StdRng::seed_from_u64(96);
     let sides =
         Sides::two(&rows(&mut rng, PRODUCTS[1], 40, 200), &rows(&mut rng, PRODUCTS[1], 40, 100));
-    let threshold = Threshold { metric: Metric::InnerProduct, bound: 12.0 };
+    let threshold = Threshold::new(Metric::InnerProduct, 12.0);
     let drive = Drive { kernel: Some(VectorKernel::Warpgroups), ..Drive::on(0) };
     let (given, _) = sides.run(threshold, MatchNeed::Count, drive).unwrap();
     let expected = sides.expected(threshold);

@@ -192,7 +192,7 @@ fn check_kind(kind: Kind, seed: u64) {
         let d = *[1, 2, 3, 10, 11, 17, 40, 150].choose(&mut rng).unwrap();
         let sides = sides(&mut rng, kind, d, if d > 20 { 70 } else { 190 });
         let metric = *Metric::ALL.choose(&mut rng).unwrap();
-        let threshold = Threshold { metric, bound: bound(&mut rng, &sides, metric) };
+        let threshold = Threshold::of_round(metric, bound(&mut rng, &sides, metric), round);
         let expected = sides.expected(threshold);
         let (need, drive) = (need(&mut rng, &sides), drive(&mut rng));
         let (given, told) = sides.run(threshold, need, drive).unwrap();
@@ -278,7 +278,7 @@ fn odd_vectors_cost_their_own_pairs_alone() {
                 } else {
                     values.len() / 300
                 };
-                let threshold = Threshold { metric, bound: values[place] };
+                let threshold = Threshold::new(metric, values[place]);
                 let expected = sides.expected(threshold);
                 let drive = Drive::on(0);
                 let (given, told) = sides.run(threshold, MatchNeed::Count, drive).unwrap();
@@ -307,7 +307,7 @@ fn blocks_that_no_unit_is_left_for() {
         for (d, count) in [(3, 700), (18, 520), (160, 400)] {
             let sides = Sides::itself(&rows(&mut rng, Kind::Unit, d, count, 1), Pairing::Unordered);
             let metric = Metric::Euclidean;
-            let threshold = Threshold { metric, bound: bound(&mut rng, &sides, metric) };
+            let threshold = Threshold::new(metric, bound(&mut rng, &sides, metric));
             let expected = sides.expected(threshold);
             let kernel = Emulator::get().map(|_| kernel);
             let drive = Drive { kernel, ..Drive::on(0) };
@@ -328,7 +328,7 @@ fn vectors_without_numbers() {
     for metric in Metric::ALL {
         for bound in [-0.0, 0.0, 1.0] {
             let sides = sides(&mut rng, Kind::Unit, 0, 20);
-            let threshold = Threshold { metric, bound };
+            let threshold = Threshold::new(metric, bound);
             let expected = sides.expected(threshold);
             let need = need(&mut rng, &sides);
             let (given, _) = sides.run(threshold, need, Drive::on(0)).unwrap();
@@ -345,7 +345,7 @@ fn vectors_of_different_lengths() {
         return;
     }
     let mut rng = StdRng::seed_from_u64(77);
-    let threshold = Threshold { metric: Metric::Euclidean, bound: 2.0 };
+    let threshold = Threshold::new(Metric::Euclidean, 2.0);
     for _ in 0..rounds(4) {
         let mut mixed = |count: usize| {
             let mut all = rows(&mut rng, Kind::Whole, 3, count, 3);
@@ -390,7 +390,7 @@ fn wide_numbers_meet_narrow_ones() {
         let [build, probe] = kinds.map(|kind| rows(&mut rng, kind, 3, 120, 2));
         let sides = Sides::two(&build, &probe);
         for metric in Metric::ALL {
-            let threshold = Threshold { metric, bound: bound(&mut rng, &sides, metric) };
+            let threshold = Threshold::new(metric, bound(&mut rng, &sides, metric));
             let expected = sides.expected(threshold);
             let (need, drive) = (need(&mut rng, &sides), drive(&mut rng));
             let (given, _) = sides.run(threshold, need, drive).unwrap();
@@ -425,7 +425,7 @@ fn the_cpu_decides_the_vectors_that_a_failing_device_drops() {
         let sides = sides(&mut rng, kind, 3, 150);
         let lease = emulator.device();
         let metric = *Metric::ALL.choose(&mut rng).unwrap();
-        let threshold = Threshold { metric, bound: bound(&mut rng, &sides, metric) };
+        let threshold = Threshold::new(metric, bound(&mut rng, &sides, metric));
         let need = need(&mut rng, &sides);
         let drive = Drive {
             ordinal: lease.ordinal(),
@@ -449,7 +449,7 @@ fn a_demanded_device_that_fails_ends_the_query() {
     let Some(emulator) = Emulator::get() else { return };
     let mut rng = StdRng::seed_from_u64(80);
     let sides = Sides::itself(&rows(&mut rng, Kind::Unit, 3, 150, 1), Pairing::Unordered);
-    let threshold = Threshold { metric: Metric::Euclidean, bound: 0.5 };
+    let threshold = Threshold::new(Metric::Euclidean, 0.5);
     let lease = emulator.device();
     let fault = Some((None, 4, 700));
     let drive = Drive { ordinal: lease.ordinal(), fault, ..Drive::on(0) };
@@ -471,7 +471,7 @@ fn a_device_takes_up_the_vectors_that_another_one_drops() {
         let leases = [emulator.device(), emulator.device()];
         let [first, second] = leases.each_ref().map(|lease| lease.ordinal());
         let sides = sides(&mut rng, Kind::Whole, 3, 150);
-        let threshold = Threshold { metric: Metric::Euclidean, bound: 2.0 };
+        let threshold = Threshold::new(Metric::Euclidean, 2.0);
         let need = need(&mut rng, &sides);
         let drive = Drive {
             ordinal: first,
@@ -501,7 +501,7 @@ fn joins_of_one_collection_share_its_copy() {
     let lease = emulator.device();
     let drive = Drive { ordinal: lease.ordinal(), ..Drive::on(0) };
     let spec = sides.spec(MatchNeed::Pairs, GpuOptions::default());
-    let open = |metric| sides.open(Threshold { metric, bound: 0.5 }, &spec, drive).unwrap().0;
+    let open = |metric| sides.open(Threshold::new(metric, 0.5), &spec, drive).unwrap().0;
     let first = open(Metric::Euclidean);
     let allocated = lease.stat("allocated");
     let second = open(Metric::Cosine);
@@ -520,7 +520,7 @@ fn a_collection_that_does_not_fit_is_refused() {
     }
     let mut rng = StdRng::seed_from_u64(83);
     let sides = Sides::itself(&rows(&mut rng, Kind::Unit, 3, 50, 1), Pairing::Unordered);
-    let threshold = Threshold { metric: Metric::Euclidean, bound: 0.5 };
+    let threshold = Threshold::new(Metric::Euclidean, 0.5);
     for limit in [1, 1 << 12] {
         let gpu = GpuOptions { memory_limit: Some(limit), ..GpuOptions::default() };
         let spec = sides.spec(MatchNeed::Pairs, gpu);
@@ -537,7 +537,7 @@ fn a_collection_that_does_not_fit_travels_in_pieces() {
     let build = rows(&mut rng, Kind::Unit, 40, 36_000, 2);
     let probe = rows(&mut rng, Kind::Unit, 40, 20, 2);
     let sides = Sides::two(&build, &probe);
-    let threshold = Threshold { metric: Metric::Euclidean, bound: 4.2 };
+    let threshold = Threshold::new(Metric::Euclidean, 4.2);
     let expected = sides.expected(threshold);
     assert!(expected.len() > 50, "{}", expected.len());
     let lease = emulator.device();
@@ -561,7 +561,7 @@ fn all_pairs_are_compared_without_memory() {
         let kind = KINDS[round % KINDS.len()];
         let sides = sides(&mut rng, kind, 3, 60);
         let metric = *Metric::ALL.choose(&mut rng).unwrap();
-        let threshold = Threshold { metric, bound: bound(&mut rng, &sides, metric) };
+        let threshold = Threshold::new(metric, bound(&mut rng, &sides, metric));
         let need = need(&mut rng, &sides);
         let spec = sides.spec(need, GpuOptions::default());
         let drive = drive(&mut rng);

@@ -78,7 +78,7 @@ impl Forms {
         /// Numbers that tell enough: bounds hold for whatever centre and scale.
         const NUMBERS: usize = 1 << 17;
         let sampled = (NUMBERS / side.dimensions.max(1) as usize).clamp(64, 1 << 10);
-        let threshold = Threshold { metric, bound: 0.0 };
+        let threshold = Threshold::new(metric, 0.0);
         let dimensions = side.dimensions as usize;
         let (mut some, mut buffer) = (vec![], vec![]);
         for number in spread(0..side.len(), sampled) {
