@@ -7,6 +7,7 @@
 #[cfg(unix)]
 #[path = "../emulator/mod.rs"]
 mod emulator;
+mod forms;
 mod oracle;
 mod vector_oracle;
 
@@ -63,6 +64,7 @@ mod options;
 mod phases;
 mod plans;
 mod plans_declined;
+mod prepared;
 mod properties;
 #[cfg(unix)]
 mod pty;
