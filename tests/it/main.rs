@@ -37,6 +37,7 @@ mod cluster;
 mod counts;
 mod data;
 mod differential;
+mod distinct_from;
 mod documentation;
 mod empty_inputs;
 mod equal_answers;
