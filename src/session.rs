@@ -11,16 +11,17 @@ use datafusion::dataframe::DataFrame;
 use datafusion::execution::context::QueryPlanner;
 use datafusion::execution::{SessionState, SessionStateBuilder};
 use datafusion::logical_expr::{Expr, LogicalPlan, ScalarUDF};
-use datafusion::optimizer::Analyzer;
+use datafusion::optimizer::{Analyzer, Optimizer};
 use datafusion::prelude::SessionContext;
 use datafusion::sql::sqlparser::dialect::{GenericDialect, dialect_from_str};
 
 use crate::config::SimJoinOptions;
 use crate::engine::{Families, Family};
 use crate::functions::{self, measure_of, string_function_of, text_source};
+use crate::plan::recognise::unanalyzed::restored;
 use crate::plan::{
-    MarkSimilarityJoins, PairFunction, PairFunctionPlanner, SimJoinQueryPlanner, insist,
-    marker_functions,
+    KeepUnanalyzed, LiftConditions, MarkSimilarityJoins, PairFunction, PairFunctionPlanner,
+    RestoreUnanalyzed, SimJoinQueryPlanner, insist, marker_functions,
 };
 use crate::published;
 use crate::set::SetFamily;
@@ -28,8 +29,8 @@ use crate::sql::{restore_definition, rewrite_sql_with_dialect};
 use crate::string::{StringFamily, StringFunction};
 use crate::vector::VectorFamily;
 
-/// Adds the functions, the options, the analyzer rule and the query planner of the similarity
-/// join to a session under construction.
+/// Adds the functions, the options, the analyzer and optimizer rules and the query planner of the
+/// similarity join to a session under construction.
 ///
 /// Keeps the parts that the builder has already: other functions, rules and extension planners, and
 /// options of `simjoin.*` that are set.
@@ -104,6 +105,17 @@ fn install_parts_of(
     let analyzer = builder.analyzer().get_or_insert_with(Analyzer::new);
     if !analyzer.rules.iter().any(|rule| rule.name() == MarkSimilarityJoins::NAME) {
         analyzer.rules.push(Arc::new(MarkSimilarityJoins::new(families)));
+    }
+    if !analyzer.rules.iter().any(|rule| rule.name() == RestoreUnanalyzed::NAME) {
+        let rewrites = analyzer.function_rewrites().to_vec();
+        analyzer.rules.insert(0, Arc::new(RestoreUnanalyzed::new(rewrites)));
+    }
+    let optimizer = builder.optimizer().get_or_insert_with(Optimizer::new);
+    if !optimizer.rules.iter().any(|rule| rule.name() == KeepUnanalyzed::NAME) {
+        optimizer.rules.insert(0, Arc::new(KeepUnanalyzed));
+    }
+    if !optimizer.rules.iter().any(|rule| rule.name() == LiftConditions::NAME) {
+        optimizer.rules.push(Arc::new(LiftConditions));
     }
     // A second one, of a builder that had the parts, is never asked.
     builder.relation_planners().get_or_insert_default().push(Arc::new(PairFunctionPlanner));
@@ -190,7 +202,10 @@ impl SimJoinContextExt for SessionContext {
         let state = self.state();
         let sql = rewrite(sql, state.config_options().sql_parser.dialect)?;
         let plan = state.create_logical_plan(&sql).await?;
-        self.execute_logical_plan(restore_definition(plan)).await
+        let frame = self.execute_logical_plan(restore_definition(plan)).await?;
+        // Of a prepared statement programs see the query.
+        let (state, plan) = frame.into_parts();
+        Ok(DataFrame::new(state, restored(plan)?))
     }
 }
 

@@ -8,6 +8,7 @@ use datafusion::common::{DataFusionError, SchemaError};
 use super::escape;
 use super::hints;
 use super::interrupt::Signal;
+use crate::sql::restore_sql;
 use crate::storage;
 
 /// Why the command line stops.
@@ -57,7 +58,7 @@ pub(super) fn explain(error: &CliError, sql: &str) -> (String, Option<String>) {
 /// The message of an error, in one line.
 pub(super) fn text(error: &CliError) -> String {
     match error {
-        CliError::Sql(error) => one_line(&message(error)),
+        CliError::Sql(error) => one_line(&restore_sql(&message(error))),
         CliError::Usage(message) => one_line(message),
         CliError::Io(error) => one_line(&error.to_string()),
         CliError::Stopped(_) | CliError::ClosedPipe | CliError::Reported => String::new(),

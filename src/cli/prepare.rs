@@ -19,6 +19,7 @@ use super::tables::{Gathered, Tables};
 use super::threads::stack_for_trees;
 use super::{cluster, folders, spill_folders, statement, tokenizers, warnings, writes};
 use crate::files;
+use crate::plan::recognise::unanalyzed::restored;
 use crate::sql::{check_depth, parse_sql_at_line};
 
 /// The limits of a session, and the memory of its tables.
@@ -117,6 +118,8 @@ pub(super) async fn prepare(
         progress.makes_table();
     }
     let (state, plan) = ctx.execute_logical_plan(plan).await?.into_parts();
+    // What follows looks at the query of a prepared statement.
+    let plan = restored(plan)?;
     let plan = writes::with_destination(plan)?;
     let mut warnings = tokenizers::warnings(&plan);
     warnings.extend(warnings::of_vectors(&plan));

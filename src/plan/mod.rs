@@ -7,8 +7,8 @@
 //!                                                 match      pairs
 //! ```
 //!
-//! `recognise` finds similarity predicates: `predicate` says what one is and which threshold it
-//! comes to, `cost` chooses between a hash join and the operator, `declined` shows in EXPLAIN why a
+//! `recognise` finds similarity predicates: `unanalyzed` keeps marked joins from an optimizer that
+//! runs first, `predicate` says what a similarity predicate is and which threshold it comes to, `cost` chooses between a hash join and the operator, `declined` shows in EXPLAIN why a
 //! join was left alone. `rewrite` holds the passes over the node, the last of which, `narrow`,
 //! drops columns that the others free. `sources` leaves computing an argument to the operator.
 //! `readings` says what two readings of one input have in common; `distribute` shares a join among
@@ -35,5 +35,10 @@ pub use distribute::ClusterPlanning;
 pub use logical::{SetSimilarityJoin, SharedInput, column_name};
 pub use physical::SimJoinPlanner;
 pub use planner::SimJoinQueryPlanner;
-pub use recognise::{MarkSimilarityJoins, SimilarityJoinDeclinedExec, insist, marker_functions};
-pub use relations::{NearestNode, PairFunction, PairFunctionPlanner, PairsNode, ScoreOrder};
+pub use recognise::{
+    KeepUnanalyzed, MarkSimilarityJoins, RestoreUnanalyzed, SimilarityJoinDeclinedExec, insist,
+    marker_functions,
+};
+pub use relations::{
+    LiftConditions, NearestNode, PairFunction, PairFunctionPlanner, PairsNode, ScoreOrder,
+};

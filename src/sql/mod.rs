@@ -23,6 +23,9 @@
 //! alias, a function) it is an ordinary name. One text reads both ways, `FROM a simjoin simjoin b
 //! ON …`; there the first word is the join, and an alias is to be written `AS simjoin`.
 //!
+//! `x IS [NOT] DISTINCT FROM y` gets brackets where the SQL parser would read `y` too far
+//! ([`operands`]).
+//!
 //! [`restore_sql`] is the way back, for texts that are shown.
 //!
 //! [`parse_sql`] parses such a text directly; the statements and errors then carry the positions
@@ -31,6 +34,7 @@
 #[cfg(feature = "cli")]
 mod depth;
 mod nearest;
+mod operands;
 mod restore;
 mod scan;
 #[cfg(test)]
@@ -58,10 +62,16 @@ use scan::{Edit, EditKind};
 /// The function that marks the ON condition of a SIMJOIN, as `ON __simjoin_marker() OR condition`.
 pub const MARKER_FUNCTION: &str = "__simjoin_marker";
 
+/// How deep an operand or a score may nest where the session's limit is not known: DataFusion's default
+/// limit of a statement.
+const DEPTH: usize = 50;
+
 /// Turns the SIMJOINs of a text of any number of statements into marked JOINs, by the generic
 /// dialect, which is DataFusion's default.
 ///
-/// A text without SIMJOIN is returned as it is, even when it is no SQL: the parser reports that.
+/// `x IS [NOT] DISTINCT FROM y` gets brackets where an operator follows that the parser would take for
+/// a part of `y`. Any other text is returned as it is, even when it is no SQL: the
+/// parser reports that.
 ///
 /// # Errors
 ///
@@ -75,6 +85,11 @@ pub const MARKER_FUNCTION: &str = "__simjoin_marker";
 ///     rewrite_sql(sql)?,
 ///     "SELECT * FROM a JOIN    b ON __simjoin_marker() OR jaccard(a.t, b.t) >= 0.8"
 /// );
+/// let sql = "SELECT * FROM a JOIN b ON a.k IS NOT DISTINCT FROM b.k AND a.id < b.id";
+/// assert_eq!(
+///     rewrite_sql(sql)?,
+///     "SELECT * FROM a JOIN b ON (a.k IS NOT DISTINCT FROM b.k) AND a.id < b.id"
+/// );
 /// # Ok::<(), datafusion::error::DataFusionError>(())
 /// ```
 pub fn rewrite_sql(sql: &str) -> Result<Cow<'_, str>> {
@@ -83,6 +98,28 @@ pub fn rewrite_sql(sql: &str) -> Result<Cow<'_, str>> {
 
 /// As [`rewrite_sql`], by the tokens of the given dialect.
 pub fn rewrite_sql_with_dialect<'a>(sql: &'a str, dialect: &dyn Dialect) -> Result<Cow<'a, str>> {
+    let marked = mark_joins(sql, dialect)?;
+    if !needs_parser(sql) {
+        return Ok(marked);
+    }
+    let Ok(tokens) = Tokenizer::new(dialect, &marked).with_unescape(false).tokenize_with_location()
+    else {
+        return Ok(marked);
+    };
+    nearest::check_scores(&tokens, dialect, DEPTH)?;
+    let brackets = operands::find_brackets(&tokens, dialect, DEPTH);
+    Ok(match brackets.is_empty() {
+        true => marked,
+        false => Cow::Owned(operands::bracket_text(&marked, &tokens, &brackets)),
+    })
+}
+
+/// Whether the parser has to read parts of a text to rewrite it.
+fn needs_parser(sql: &str) -> bool {
+    mentions_simjoin(sql) || operands::mentions_distinct(sql)
+}
+
+fn mark_joins<'a>(sql: &'a str, dialect: &dyn Dialect) -> Result<Cow<'a, str>> {
     if !mentions_simjoin(sql) {
         return Ok(Cow::Borrowed(sql));
     }
@@ -137,6 +174,11 @@ pub fn parse_sql_at_line(
     if mentions_simjoin(sql) {
         let edits = scan::find_edits(&tokens)?;
         tokens = edit_tokens(tokens, &edits);
+    }
+    if needs_parser(sql) {
+        nearest::check_scores(&tokens, dialect, recursion_limit)?;
+        let brackets = operands::find_brackets(&tokens, dialect, recursion_limit);
+        tokens = operands::bracket_tokens(tokens, &brackets);
     }
     DFParserBuilder::new(tokens)
         .with_dialect(dialect)

@@ -15,8 +15,11 @@
 //! whether SIMJOIN insists on the operator, and whether ties are neighbours.
 
 use datafusion::common::{Result, plan_err};
+use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr as SqlExpr, UnaryOperator};
+use datafusion::sql::sqlparser::dialect::{Dialect, Precedence};
 use datafusion::sql::sqlparser::keywords::Keyword;
-use datafusion::sql::sqlparser::tokenizer::Token;
+use datafusion::sql::sqlparser::parser::{Parser, ParserError};
+use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 
 use super::scan::{EditKind, NearestEdit, Pending, Scanner, State};
 
@@ -186,5 +189,76 @@ impl NearestEdit {
             Self::By => vec![word("OR")],
             Self::Needless => vec![],
         }
+    }
+}
+
+/// Checks that the scores among rewritten tokens are no conditions, which the comparison before a score
+/// would be taken into.
+///
+/// # Errors
+///
+/// A plan error with the score.
+pub(super) fn check_scores(
+    tokens: &[TokenWithSpan],
+    dialect: &dyn Dialect,
+    recursion_limit: usize,
+) -> Result<()> {
+    let is_score = |token: &Token| {
+        matches!(token, Token::Word(word)
+            if word.value == DISTANCE_FUNCTION || word.value == SIMILARITY_FUNCTION)
+    };
+    if !tokens.iter().any(|token| is_score(&token.token)) {
+        return Ok(());
+    }
+    let mut parser = Parser::new(dialect)
+        .with_recursion_limit(recursion_limit)
+        .with_tokens_with_locations(tokens.to_vec());
+    let mut found = None;
+    while parser.peek_token_ref().token != Token::EOF && found.is_none() {
+        parser.advance_token();
+        if !is_score(&parser.get_current_token().token) {
+            continue;
+        }
+        // The error turns the parser back; it reports by itself what it cannot read.
+        let _ = parser.try_parse(|parser| {
+            for token in [Token::LParen, Token::RParen, Token::LtEq] {
+                parser.expect_token(&token)?;
+            }
+            let score = parser.parse_subexpr(dialect.prec_value(Precedence::Or))?;
+            found = is_condition(&score).then(|| score.to_string());
+            Err::<(), _>(ParserError::ParserError(String::new()))
+        });
+    }
+    match found {
+        Some(score) => {
+            plan_err!("NEAREST ranks by a number, and the score is a condition: {score}")
+        }
+        None => Ok(()),
+    }
+}
+
+fn is_condition(score: &SqlExpr) -> bool {
+    use BinaryOperator::{And, Eq, Gt, GtEq, Lt, LtEq, NotEq, Spaceship, Xor};
+    match score {
+        SqlExpr::BinaryOp { op, .. } => {
+            matches!(op, And | Xor | Eq | NotEq | Lt | LtEq | Gt | GtEq | Spaceship)
+        }
+        SqlExpr::UnaryOp { op, .. } => *op == UnaryOperator::Not,
+        SqlExpr::IsNull(_)
+        | SqlExpr::IsNotNull(_)
+        | SqlExpr::IsTrue(_)
+        | SqlExpr::IsNotTrue(_)
+        | SqlExpr::IsFalse(_)
+        | SqlExpr::IsNotFalse(_)
+        | SqlExpr::IsUnknown(_)
+        | SqlExpr::IsNotUnknown(_)
+        | SqlExpr::IsDistinctFrom(..)
+        | SqlExpr::IsNotDistinctFrom(..)
+        | SqlExpr::Between { .. }
+        | SqlExpr::InList { .. }
+        | SqlExpr::InSubquery { .. }
+        | SqlExpr::Like { .. }
+        | SqlExpr::ILike { .. } => true,
+        _ => false,
     }
 }

@@ -7,6 +7,7 @@
 #[cfg(unix)]
 #[path = "../emulator/mod.rs"]
 mod emulator;
+mod forms;
 mod oracle;
 mod vector_oracle;
 
@@ -36,6 +37,7 @@ mod cluster;
 mod counts;
 mod data;
 mod differential;
+mod distinct_from;
 mod documentation;
 mod empty_inputs;
 mod equal_answers;
@@ -63,6 +65,7 @@ mod options;
 mod phases;
 mod plans;
 mod plans_declined;
+mod prepared;
 mod properties;
 #[cfg(unix)]
 mod pty;

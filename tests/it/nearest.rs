@@ -144,3 +144,76 @@ async fn a_full_disk_is_a_clear_error() {
         until_gone(&ctx, dir.path(), "after a full disk").await;
     }
 }
+
+#[tokio::test]
+async fn conditions_of_candidates_may_ask_subqueries() {
+    let ctx = Session::default().context();
+    let table = "CREATE TABLE a AS SELECT * FROM (VALUES (1, 'abc', 1), (2, 'abd', 2), (3, 'xbd', 1)) v(id, s, k)";
+    rows(&ctx, table).await;
+    let by = "BY DISTANCE levenshtein(a.s, b.s)";
+    let of_right =
+        "b.id NOT IN (SELECT 2) AND EXISTS (SELECT 1 FROM a c WHERE c.id = b.k AND c.k = 1)";
+    let cases: [(String, &[&str]); 5] = [
+        (format!("SIMJOIN a b NEAREST 1 {by} ON b.id IN (SELECT 2)"), &["1 | 2", "2 | 2", "3 | 2"]),
+        (format!("SIMJOIN a b NEAREST 1 {by} ON a.id IN (SELECT 2)"), &["2 | 2"]),
+        (
+            format!("LEFT SIMJOIN a b NEAREST 1 {by} ON {of_right} AND a.k = b.k"),
+            &["1 | 1", "2 | NULL", "3 | 3"],
+        ),
+        (
+            format!("LEFT JOIN a b NEAREST 5 {by} ON EXISTS (SELECT 1 FROM a c WHERE c.id > 5)"),
+            &["1 | NULL", "2 | NULL", "3 | NULL"],
+        ),
+        (
+            format!("SIMJOIN a b NEAREST 1 {by} ON b.id > (SELECT max(id) - 1 FROM a)"),
+            &["1 | 3", "2 | 3", "3 | 3"],
+        ),
+    ];
+    for (join, expected) in cases {
+        let sql = format!("SELECT a.id, b.id AS o FROM a {join} ORDER BY 1, 2");
+        assert_eq!(rows(&ctx, &sql).await, expected, "{sql}");
+    }
+    for (join, expected) in [
+        (
+            format!("LEFT SIMJOIN a b NEAREST 1 {by} ON a.id IN (SELECT 2)"),
+            "condition of the right table,",
+        ),
+        (
+            format!("SIMJOIN a b NEAREST 1 {by} ON a.id + b.id IN (SELECT 2)"),
+            "condition of the right table or of the left one",
+        ),
+    ] {
+        let sql = format!("SELECT a.id, b.id AS o FROM a {join}");
+        assert_contains(&try_rows(&ctx, &sql).await.unwrap_err().to_string(), &[expected]);
+    }
+}
+
+#[tokio::test]
+async fn numbers_and_scores_are_checked() {
+    let ctx = Session::default().context();
+    rows(&ctx, "CREATE TABLE a AS SELECT value AS id, CAST(value AS VARCHAR) AS s FROM generate_series(1, 3)").await;
+    for most in
+        ["18446744073709551615", "99999999999999999999", "99999999999999999999999999999999999"]
+    {
+        let sql = format!(
+            "SELECT count(*) FROM a SIMJOIN a b NEAREST {most} BY DISTANCE levenshtein(a.s, b.s)"
+        );
+        assert_eq!(rows(&ctx, &sql).await, ["9"], "{most}");
+    }
+    for (clause, expected) in [
+        ("NEAREST 0 BY DISTANCE levenshtein(a.s, b.s)", "found 0"),
+        ("NEAREST 1.5 BY DISTANCE levenshtein(a.s, b.s)", "found 1.5"),
+        ("NEAREST 1 BY DISTANCE a.id < b.id", "the score is a condition: a.id < b.id"),
+        (
+            "NEAREST 1 BY DISTANCE a.id IS NULL ON a.id <> b.id",
+            "the score is a condition: a.id IS NULL",
+        ),
+        (
+            "NEAREST 1 BY DISTANCE a.id IN (1, 2) AND b.id = 1",
+            "the score is a condition: a.id IN (1, 2) AND b.id = 1",
+        ),
+    ] {
+        let sql = format!("SELECT a.id FROM a JOIN a b {clause}");
+        assert_contains(&try_rows(&ctx, &sql).await.unwrap_err().to_string(), &[expected]);
+    }
+}

@@ -7,7 +7,9 @@ use arrow::datatypes::DataType;
 
 use crate::lists::Layout;
 use crate::oracle::{JoinKind, List, Measure, Row, Token, join};
-use crate::support::{STRATEGIES, Session, batch_of, lines, plan, register_partitions, split};
+use crate::support::{
+    STRATEGIES, Session, batch_of, lines, plan_in_a_form, register_partitions, split,
+};
 
 fn list() -> impl Strategy<Value = List> {
     let token = prop_oneof![1 => Just(None), 9 => (0_i128..9).prop_map(|t| Some(Token::Int(t)))];
@@ -51,7 +53,8 @@ fn run(a: &[Row], b: &[Row], cut: (usize, usize), session: &Session, sql: &str) 
             let batch = batch_of(rows, &DataType::Int64, Layout::List);
             register_partitions(&ctx, name, split(&batch, cut.0, cut.1));
         }
-        let batches = plan(&ctx, sql).await.expect(sql).collect().await.expect(sql);
+        let frame = plan_in_a_form(&ctx, sql, vec![]).await.expect(sql);
+        let batches = frame.collect().await.expect(sql);
         let mut found = lines(&batches);
         found.sort();
         found

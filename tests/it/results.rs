@@ -16,7 +16,7 @@ use rand::{Rng, SeedableRng};
 use crate::oracle::{Cell, line};
 use crate::support::{
     Session, assert_contains, assert_same_rows, error, plan, register_partitions, rows,
-    rows_of_tasks,
+    rows_of_tasks, rows_with,
 };
 
 pub(crate) type Pair = (Option<i64>, Option<i64>, Option<f64>);
@@ -199,7 +199,7 @@ impl Case {
     async fn rows(&self, ctx: &SessionContext, sql: &str) -> Vec<String> {
         match self.tasks {
             Some(tasks) => rows_of_tasks(ctx, sql, vec![], tasks).await,
-            None => rows(ctx, sql).await,
+            None => rows_with(ctx, sql, vec![]).await,
         }
     }
 
@@ -336,6 +336,27 @@ async fn pairs_come_from_any_query() {
     let count = "SELECT count(*) FROM doc WHERE id IN \
                  (SELECT node FROM representatives((SELECT id, other FROM similar)) WHERE kept)";
     assert_eq!(rows(&ctx, count).await, ["4"]);
+}
+
+/// A condition that differs from row to row holds for the rows of a function, not for its pairs.
+#[tokio::test]
+async fn volatile_conditions_filter_what_a_function_gives() {
+    let ctx = Session::default().context();
+    let chain = "SELECT value, value + 1 FROM generate_series(1, 20000)";
+    let sizes =
+        format!("SELECT DISTINCT size FROM connected_components(({chain})) WHERE random() < 0.5");
+    assert_eq!(rows(&ctx, &sizes).await, ["20001"]);
+    rows(&ctx, &format!("PREPARE p AS {sizes} AND $1")).await;
+    assert_eq!(rows(&ctx, "EXECUTE p(true)").await, ["20001"]);
+    assert_eq!(rows(&ctx, "EXECUTE p(false)").await, Vec::<String>::new());
+    let kept = format!(
+        "SELECT DISTINCT node % 2 FROM representatives(({chain})) WHERE random() < 0.5 AND kept"
+    );
+    assert_eq!(rows(&ctx, &kept).await, ["1"]);
+    let explained = format!("EXPLAIN {sizes}");
+    let shown = rows(&ctx, &explained).await.join("\n");
+    let filter = shown.find("Filter: random()").expect("a filter");
+    assert!(filter < shown.find("connected_components").expect("a function"), "{shown}");
 }
 
 /// A dropped row is similar to the row that stands for it: there are no chains.

@@ -11,7 +11,7 @@ use crate::oracle::Row;
 use crate::results::{components, representatives, seeds};
 use crate::support::{
     STRATEGIES, Session, assert_contains, assert_same_rows, explain, measured, plan, plan_text,
-    register, rows, rows_of_tasks,
+    register, rows, rows_of_tasks, rows_with,
 };
 
 /// A join below components: which nodes, how they are joined, and where it runs.
@@ -171,7 +171,7 @@ impl Fused {
         let plan = plan_text(&plan(&ctx, sql).await.unwrap().create_physical_plan().await.unwrap());
         let found = match self.session.tasks_of {
             Some(tasks) => rows_of_tasks(&ctx, sql, vec![], tasks).await,
-            None => rows(&ctx, sql).await,
+            None => rows_with(&ctx, sql, vec![]).await,
         };
         let case = format!("seed {seed}: {sql} {:?}\n{plan}", self.session);
         assert_same_rows(&found, expected, &case);

@@ -18,11 +18,12 @@ use datafusion::prelude::{DataFrame, SessionConfig, SessionContext};
 use datafusion_simjoin::internals::engine::{Placement, StrategyInfo};
 use datafusion_simjoin::internals::strategies::{of_sets, of_vectors};
 use datafusion_simjoin::plan::ClusterPlanning;
-use datafusion_simjoin::{SimJoinContextExt, SimJoinOptions};
+use datafusion_simjoin::{SimJoinContextExt, SimJoinOptions, rewrite_sql};
 use rand::Rng;
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 
+use crate::forms;
 use crate::lists::{Layout, list_column};
 use crate::oracle::{Cell, Row, line};
 use crate::stages::Stages;
@@ -169,9 +170,24 @@ pub async fn plan(ctx: &SessionContext, sql: &str) -> Result<DataFrame> {
     ctx.simjoin_sql(sql).await
 }
 
+/// Plans a query with values for `$1`, `$2`, … in one of the [forms](crate::forms) in which it can be run.
+pub async fn plan_in_a_form(
+    ctx: &SessionContext,
+    sql: &str,
+    values: Vec<ScalarValue>,
+) -> Result<DataFrame> {
+    forms::plan(ctx, &rewrite_sql(sql)?, values).await
+}
+
 /// Runs a statement; an error is the answer of the test's statement, not of the test.
 pub async fn try_rows(ctx: &SessionContext, sql: &str) -> Result<Vec<String>> {
     let batches = plan(ctx, sql).await?.collect().await?;
+    Ok(lines(&batches))
+}
+
+/// Like [`try_rows`], in one of the [forms](crate::forms) in which a query can be run.
+pub async fn try_rows_in_a_form(ctx: &SessionContext, sql: &str) -> Result<Vec<String>> {
+    let batches = plan_in_a_form(ctx, sql, vec![]).await?.collect().await?;
     Ok(lines(&batches))
 }
 
@@ -182,11 +198,7 @@ pub async fn rows(ctx: &SessionContext, sql: &str) -> Vec<String> {
 
 /// Runs a statement with values for `$1`, `$2`, …
 pub async fn rows_with(ctx: &SessionContext, sql: &str, values: Vec<ScalarValue>) -> Vec<String> {
-    let run = async {
-        let frame = plan(ctx, sql).await?;
-        let frame = if values.is_empty() { frame } else { frame.with_param_values(values)? };
-        frame.collect().await
-    };
+    let run = async { plan_in_a_form(ctx, sql, values).await?.collect().await };
     lines(&run.await.unwrap_or_else(|e| panic!("{e}\nin {sql}")))
 }
 
@@ -208,9 +220,7 @@ pub async fn try_rows_of_tasks(
     values: Vec<ScalarValue>,
     partitions_per_task: usize,
 ) -> Result<Vec<String>> {
-    let frame = plan(ctx, sql).await?;
-    let frame = if values.is_empty() { frame } else { frame.with_param_values(values)? };
-    let plan = frame.create_physical_plan().await?;
+    let plan = plan_in_a_form(ctx, sql, values).await?.create_physical_plan().await?;
     Ok(lines(&Stages { context: ctx.task_ctx(), partitions_per_task }.run(plan).await?))
 }
 

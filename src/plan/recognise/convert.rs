@@ -28,6 +28,7 @@ use crate::plan::recognise::predicate::{
     Comparison, Constants, Shape, Sides, Threshold, call_over, mentions_similarity, side_of,
     similarity_call,
 };
+use crate::plan::recognise::unanalyzed::UnanalyzedNode;
 use crate::plan::relations::NearestNode;
 use crate::spec::{NanScore, Need, Order, OutputColumn, Predicate, Side};
 
@@ -46,6 +47,9 @@ pub(crate) fn concerns(plan: &LogicalPlan, families: &Families) -> Result<bool> 
     let mut found = false;
     plan.apply_with_subqueries(|node| {
         use datafusion::common::tree_node::TreeNodeRecursion::{Continue, Stop};
+        if UnanalyzedNode::is_in(node) {
+            return not_analyzed();
+        }
         node.apply_expressions(|e| {
             found |= mentions_similarity(e, families) || is_marked(e);
             Ok(if found { Stop } else { Continue })
@@ -113,14 +117,18 @@ fn release(
                 };
                 refuse(refused.get(&wrapped.join).unwrap_or(&misplaced()), function)
             }
-            None if is_marked(&e) => plan_err!(
-                "the session has not analyzed a SIMJOIN: install the analyzer rule \
-                 MarkSimilarityJoins with the query planner; a SIMJOIN reads: {EXAMPLE}"
-            ),
+            None if is_marked(&e) => not_analyzed(),
             None => Ok(Transformed::no(e)),
         })
     };
     plan.transform_up_with_subqueries(|plan| plan.map_expressions(release_expr)).data()
+}
+
+fn not_analyzed<T>() -> Result<T> {
+    plan_err!(
+        "the session has not analyzed a SIMJOIN: install the analyzer rules RestoreUnanalyzed and \
+         MarkSimilarityJoins with the query planner; a SIMJOIN reads: {EXAMPLE}"
+    )
 }
 
 struct Converter<'a> {

@@ -28,7 +28,7 @@ use datafusion::logical_expr::{
 use datafusion::optimizer::AnalyzerRule;
 
 use crate::engine::Families;
-use crate::plan::recognise::nearest::{is_nearest, nearest_node};
+use crate::plan::recognise::nearest::{EXAMPLE as NEAREST_EXAMPLE, is_nearest, nearest_node};
 use crate::plan::recognise::predicate::{Comparison, Shape, Sides, function_of_pairs};
 use crate::spec::{Function, Order};
 use crate::sql::{
@@ -60,6 +60,9 @@ static NEAREST: LazyLock<[Arc<ScalarUDF>; 4]> = LazyLock::new(|| {
         Internal::nullary(CANDIDATES_FUNCTION, DataType::Boolean),
     ]
 });
+
+const NEAREST_FUNCTIONS: [&str; 4] =
+    [COUNT_FUNCTION, DISTANCE_FUNCTION, SIMILARITY_FUNCTION, CANDIDATES_FUNCTION];
 
 /// The internal functions, to be registered in a session.
 pub fn functions() -> Vec<Arc<ScalarUDF>> {
@@ -150,6 +153,30 @@ fn holds_marker(expr: &Expr) -> bool {
     expr.exists(|e| Ok(internal_call(e, MARKER_FUNCTION).is_some())).unwrap_or(true)
 }
 
+/// The function of a NEAREST clause that `expr` holds.
+fn nearest_part(expr: &Expr) -> Option<&'static str> {
+    let mut found = None;
+    let _ = expr.apply(|e| {
+        found = NEAREST_FUNCTIONS.into_iter().find(|name| internal_call(e, name).is_some());
+        Ok(if found.is_some() { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+    });
+    found
+}
+
+/// Whether `plan` holds a join that [`MarkSimilarityJoins`] has not seen.
+pub(super) fn needs_analysis(plan: &LogicalPlan) -> Result<bool> {
+    use TreeNodeRecursion::{Continue, Stop};
+    let mut found = false;
+    plan.apply_with_subqueries(|plan| {
+        plan.apply_expressions(|expr| {
+            found = holds_marker(expr) || nearest_part(expr).is_some();
+            Ok(if found { Stop } else { Continue })
+        })?;
+        Ok(if found { Stop } else { Continue })
+    })?;
+    Ok(found)
+}
+
 /// Turns the marker of each SIMJOIN into wrappers of its similarity conjuncts.
 ///
 /// The rule runs after type coercion, so that a conjunct has the casts with which it is evaluated.
@@ -183,7 +210,15 @@ impl AnalyzerRule for MarkSimilarityJoins {
                 }
                 other => other,
             };
-            if !plan.expressions().iter().any(holds_marker) {
+            let expressions = plan.expressions();
+            if let Some(name) = expressions.iter().find_map(nearest_part) {
+                return plan_err!(
+                    "{name} stands in a {}; it belongs to the ON of a join with a NEAREST clause: \
+                     {NEAREST_EXAMPLE}",
+                    plan.display()
+                );
+            }
+            if !expressions.iter().any(holds_marker) {
                 return Ok(Transformed::no(plan));
             }
             match plan {

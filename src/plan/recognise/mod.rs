@@ -1,11 +1,14 @@
 //! Recognising similarity joins in a logical plan.
 
+mod candidates;
 pub(crate) mod convert;
 pub(crate) mod cost;
 pub(crate) mod declined;
 pub(crate) mod marker;
 pub(crate) mod nearest;
 pub(crate) mod predicate;
+pub(crate) mod unanalyzed;
 
 pub use declined::SimilarityJoinDeclinedExec;
 pub use marker::{MarkSimilarityJoins, functions as marker_functions, insist};
+pub use unanalyzed::{KeepUnanalyzed, RestoreUnanalyzed};

@@ -1,6 +1,6 @@
 //! Joins with nearest rows: from the marked ON to a node, and from the node to a similarity join.
 
-use std::num::NonZeroUsize;
+use std::num::{IntErrorKind, NonZeroUsize};
 use std::sync::Arc;
 
 use arrow::datatypes::DataType;
@@ -11,6 +11,7 @@ use datafusion::logical_expr::{
     BinaryExpr, Cast, Expr, Filter, Join, JoinConstraint, LogicalPlan, Operator, Projection,
 };
 
+use super::candidates::candidates;
 use super::convert::{Rest, never, output_of};
 use super::marker::internal_call;
 use super::predicate::{Comparison, Constants, Shape, Sides, side_of, similarity_call};
@@ -22,7 +23,7 @@ use crate::spec::{Nearest, Need, Order, Predicate, Side};
 use crate::sql::{CANDIDATES_FUNCTION, COUNT_FUNCTION, DISTANCE_FUNCTION, SIMILARITY_FUNCTION};
 
 /// A correct join, for error messages.
-const EXAMPLE: &str = "a SIMJOIN b NEAREST 10 BY SIMILARITY jaccard(a.toks, b.toks)";
+pub(super) const EXAMPLE: &str = "a SIMJOIN b NEAREST 10 BY SIMILARITY jaccard(a.toks, b.toks)";
 
 /// Whether the ON of a join holds a NEAREST clause.
 pub(super) fn is_nearest(join: &Join) -> bool {
@@ -58,6 +59,8 @@ fn score_of(expr: &Expr) -> Option<(bool, &Expr)> {
 fn without_cast(expr: &Expr) -> &Expr {
     match expr {
         Expr::Cast(Cast { expr, .. }) => without_cast(expr),
+        // The optimizer keeps the name of what it folds.
+        Expr::Alias(alias) => without_cast(&alias.expr),
         other => other,
     }
 }
@@ -73,6 +76,12 @@ pub(super) fn nearest_node(join: Join, families: &Families) -> Result<LogicalPla
     else {
         return malformed();
     };
+    if !join.on.is_empty() || is_cut_off(condition) {
+        return plan_err!(
+            "the ON of a NEAREST clause was optimized before it was analyzed; build the session with \
+             datafusion_simjoin::install"
+        );
+    }
     let condition = match condition {
         [] => None,
         [marker, condition @ ..] if internal_call(marker, CANDIDATES_FUNCTION).is_some() => {
@@ -84,8 +93,9 @@ pub(super) fn nearest_node(join: Join, families: &Families) -> Result<LogicalPla
     if insists {
         check_score(score, is_distance, &join, families)?;
     }
+    let (inputs, condition) = candidates(&join, condition)?;
     let node = NearestNode::try_new(
-        [Arc::clone(&join.left), Arc::clone(&join.right)],
+        inputs,
         join.join_type,
         ClauseWords { insists, with_ties, is_distance },
         count.clone(),
@@ -93,6 +103,11 @@ pub(super) fn nearest_node(join: Join, families: &Families) -> Result<LogicalPla
         condition,
     )?;
     Ok(node.into_plan())
+}
+
+/// Whether the condition is gone from behind its marker, as a condition that is false goes from an OR.
+fn is_cut_off(condition: &[&Expr]) -> bool {
+    matches!(condition, [marker] if internal_call(marker, CANDIDATES_FUNCTION).is_some())
 }
 
 /// Checks that a family knows the score of a SIMJOIN.
@@ -131,6 +146,9 @@ fn known(score: &Expr, is_distance: bool, sides: Sides<'_>) -> Result<Box<Compar
     }
 }
 
+/// Numbers from here on are whole.
+const MOST: f64 = 18_446_744_073_709_551_616.0;
+
 /// The number of neighbours of a node.
 pub(crate) fn nearest_of(node: &NearestNode) -> Result<Nearest> {
     let wrong = |found: &dyn std::fmt::Display| {
@@ -138,16 +156,26 @@ pub(crate) fn nearest_of(node: &NearestNode) -> Result<Nearest> {
             "NEAREST takes a positive number of rows, a constant or a parameter; found {found}"
         )
     };
+    let count = |count| Ok(Nearest { count, with_ties: node.words.with_ties });
     let Expr::Literal(value, _) = without_cast(&node.count) else { return wrong(&node.count) };
-    if !value.data_type().is_integer() {
-        return wrong(value);
-    }
-    let Ok(ScalarValue::UInt64(Some(count))) = value.cast_to(&DataType::UInt64) else {
-        return wrong(value);
+    // Numbers beyond BIGINT are of other types.
+    let is_whole = match value {
+        ScalarValue::Decimal128(_, _, 0) | ScalarValue::Decimal256(_, _, 0) => true,
+        ScalarValue::Float64(Some(value)) if *value >= MOST && value.is_finite() => {
+            return count(NonZeroUsize::MAX);
+        }
+        other => other.data_type().is_integer(),
     };
-    match usize::try_from(count).ok().and_then(NonZeroUsize::new) {
-        Some(count) => Ok(Nearest { count, with_ties: node.words.with_ties }),
-        None => wrong(value),
+    let digits = match is_whole {
+        true => value.cast_to(&DataType::Utf8)?.try_as_str().flatten().map(str::to_string),
+        false => None,
+    };
+    let Some(digits) = digits else { return wrong(value) };
+    match digits.parse::<NonZeroUsize>() {
+        Ok(found) => count(found),
+        // More than there are rows.
+        Err(e) if *e.kind() == IntErrorKind::PosOverflow => count(NonZeroUsize::MAX),
+        Err(_) => wrong(&digits),
     }
 }
 

@@ -8,10 +8,12 @@
 //!                                physical: an operator of results
 //! ```
 //!
+//! `lift` keeps the optimizer from filtering the input of a function by conditions of its rows.
 //! `nearest` is the node of a join with nearest rows.
 
 mod connect;
 mod function;
+mod lift;
 mod nearest;
 mod node;
 mod physical;
@@ -19,6 +21,7 @@ mod planner;
 
 pub(crate) use connect::connect_pairs;
 pub use function::{PairFunction, ScoreOrder};
+pub use lift::LiftConditions;
 pub(crate) use nearest::ClauseWords;
 pub use nearest::NearestNode;
 pub use node::PairsNode;

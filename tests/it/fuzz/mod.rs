@@ -7,8 +7,8 @@
 //! has two texts: one for the operator, and one in which no stock join but the nested loop can run
 //! it, because equalities are written as pairs of inequalities, and in which expressions of one side
 //! are columns of a subquery. The first is run by sessions with random options, in memory, from
-//! disk, on a GPU or an emulated one, under limits and task by task; every answer must be that of
-//! the second.
+//! disk, on a GPU or an emulated one, under limits and task by task, directly, prepared and through views
+//! ([`crate::forms`]); every answer must be that of the second.
 //!
 //! By itself the test makes a few hundred comparisons. For a longer run:
 //!
@@ -37,7 +37,7 @@ use rand::{Rng, SeedableRng};
 
 use crate::support::{
     OF_VECTORS, ON_GPU, STRATEGIES, Session, VECTORS_WITH_GPU, WITH_GPU, difference, explain,
-    needs_room, rows, try_rows, try_rows_of_tasks,
+    needs_room, rows, try_rows, try_rows_in_a_form, try_rows_of_tasks,
 };
 use device::VerifiedOn;
 use statements::Statement;
@@ -278,7 +278,7 @@ async fn answer(
 ) -> datafusion::common::Result<Vec<String>> {
     match session.tasks_of {
         Some(partitions) => try_rows_of_tasks(ctx, &statement.ours, vec![], partitions).await,
-        None => try_rows(ctx, &statement.ours).await,
+        None => try_rows_in_a_form(ctx, &statement.ours).await,
     }
 }
 

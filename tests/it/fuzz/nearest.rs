@@ -129,5 +129,14 @@ pub fn draw(generator: &mut Generator<'_>) -> Statement {
             is_number(ranked)
         )
     };
-    Statement { ours, oracle }
+    // Above the ranking: of the partners every row that ties is there, or none is read.
+    let filters = ["", "", "w > 1", "x % 2 = 0", "l = 1", "y % 3 > 0", "x < y"];
+    let some = if with_ties { filters.len() } else { 4 };
+    match filters[generator.pick(some)] {
+        "" => Statement { ours, oracle },
+        filter => Statement {
+            ours: format!("SELECT * FROM ({ours}) AS ranked WHERE {filter}"),
+            oracle: format!("SELECT * FROM ({oracle}) AS ranked WHERE {filter}"),
+        },
+    }
 }
