@@ -23,6 +23,8 @@
 //! alias, a function) it is an ordinary name. One text reads both ways, `FROM a simjoin simjoin b
 //! ON …`; there the first word is the join, and an alias is to be written `AS simjoin`.
 //!
+//! A name of a table as the argument of a table function over pairs becomes a query of it ([`tables`]).
+//!
 //! [`restore_sql`] is the way back, for texts that are shown.
 //!
 //! [`parse_sql`] parses such a text directly; the statements and errors then carry the positions
@@ -33,6 +35,7 @@ mod depth;
 mod nearest;
 mod restore;
 mod scan;
+mod tables;
 #[cfg(test)]
 mod tests;
 mod words;
@@ -54,6 +57,7 @@ pub(crate) use nearest::{
 pub(crate) use restore::restore_definition;
 pub use restore::restore_sql;
 use scan::{Edit, EditKind};
+pub(crate) use tables::PAIR_FUNCTIONS;
 
 /// The function that marks the ON condition of a SIMJOIN, as `ON __simjoin_marker() OR condition`.
 pub const MARKER_FUNCTION: &str = "__simjoin_marker";
@@ -61,7 +65,8 @@ pub const MARKER_FUNCTION: &str = "__simjoin_marker";
 /// Turns the SIMJOINs of a text of any number of statements into marked JOINs, by the generic
 /// dialect, which is DataFusion's default.
 ///
-/// A text without SIMJOIN is returned as it is, even when it is no SQL: the parser reports that.
+/// `connected_components(t)` of a table becomes `connected_components((SELECT * FROM t))`. Any other text is
+/// returned as it is, even when it is no SQL: the parser reports that.
 ///
 /// # Errors
 ///
@@ -83,6 +88,14 @@ pub fn rewrite_sql(sql: &str) -> Result<Cow<'_, str>> {
 
 /// As [`rewrite_sql`], by the tokens of the given dialect.
 pub fn rewrite_sql_with_dialect<'a>(sql: &'a str, dialect: &dyn Dialect) -> Result<Cow<'a, str>> {
+    let marked = mark_joins(sql, dialect)?;
+    Ok(match tables::query_text(&marked, dialect) {
+        Some(text) => Cow::Owned(text),
+        None => marked,
+    })
+}
+
+fn mark_joins<'a>(sql: &'a str, dialect: &dyn Dialect) -> Result<Cow<'a, str>> {
     if !mentions_simjoin(sql) {
         return Ok(Cow::Borrowed(sql));
     }
@@ -137,6 +150,9 @@ pub fn parse_sql_at_line(
     if mentions_simjoin(sql) {
         let edits = scan::find_edits(&tokens)?;
         tokens = edit_tokens(tokens, &edits);
+    }
+    if tables::mentions_pairs(sql) {
+        tokens = tables::query_tokens(tokens);
     }
     DFParserBuilder::new(tokens)
         .with_dialect(dialect)

@@ -14,6 +14,8 @@ mod connect;
 mod function;
 mod nearest;
 mod node;
+mod node_type;
+mod ordered;
 mod physical;
 mod planner;
 

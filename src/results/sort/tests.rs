@@ -1,0 +1,1 @@
+//! Sorts of pairs.
