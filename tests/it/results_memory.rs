@@ -48,7 +48,7 @@ async fn small_limits_give_the_answer_of_none() {
         statements.push(rows_of("one_to_one", &pairs, &OF_ONE_TO_ONE));
     }
     let expected = answers(&Session::default(), &[], &statements).await;
-    for (limit, partitions) in [(4, 1), (4, 8), (6, 2), (16, 3), (64, 8)] {
+    for (limit, partitions) in [(4, 1), (4, 8), (6, 2), (16, 3), (64, 8), (1024, 8)] {
         let session = Session { memory: Some(limit * MIB), partitions, ..Session::default() };
         let found = answers(&session, &[], &statements).await;
         for (at, sql) in statements.iter().enumerate() {
@@ -90,8 +90,8 @@ async fn results_of_joins_end_under_the_limits_of_the_joins() {
 /// Nodes of long texts, some of them in most pairs.
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
 async fn wide_pairs_are_sorted_within_a_limit() {
-    let pairs = "SELECT repeat('x', 20000 + value % 7) || value % 30 AS x, \
-                 CASE WHEN value % 90 = 0 THEN NULL ELSE 'y' || value % 40 END AS y, value % 5 AS s \
+    let pairs = "SELECT repeat('x', 20000 + value % 7) || (value % 30) AS x, \
+                 CASE WHEN value % 90 = 0 THEN NULL ELSE 'y' || (value % 40) END AS y, value % 5 AS s \
                  FROM generate_series(1, 2000)";
     let short = |column: &str| format!("right({column}, 4) || length({column})");
     let columns = [short("node"), short("representative"), "kept".into(), "score".into()];

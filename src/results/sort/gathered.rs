@@ -7,68 +7,38 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use arrow::array::{RecordBatch, UInt32Array};
 use arrow::compute::{concat_batches, take_record_batch};
 use arrow::datatypes::SchemaRef;
+use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::utils::memory::get_record_batch_memory_size;
 use datafusion::common::{Result, internal_err};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::physical_expr::EquivalenceProperties;
-use datafusion::physical_plan::execution_plan::EmissionType;
+use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
+use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
 use datafusion::physical_plan::stream::{RecordBatchReceiverStream, RecordBatchStreamAdapter};
 use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, Partitioning,
     PlanProperties,
 };
 use futures::{StreamExt, stream};
+use parking_lot::Mutex;
 
 use super::without_views;
-use crate::util::one_input::one_input;
-use crate::util::row_bytes::range_bytes;
+use crate::util::row_bytes::{range_bytes, widest_row};
 
-/// The partitions of an input, gathered.
-#[derive(Debug, Clone)]
-pub(super) struct Gathered {
-    pub input: Arc<dyn ExecutionPlan>,
-    /// The context of the input; that of the operator above has other memory.
-    pub context: Arc<TaskContext>,
-    /// The most rows of a batch.
-    pub rows: usize,
-    /// The most bytes of a batch, which has one row in any case.
-    pub bytes: usize,
-    pub seen: Arc<Seen>,
-}
-
-/// A record of the rows that were read.
-#[derive(Debug, Default)]
-pub(super) struct Seen {
-    /// The bytes of the largest batch that was made.
-    pub widest: AtomicUsize,
-    /// Whether the input has ended with an error.
-    pub input_failed: AtomicBool,
-}
-
-impl Gathered {
-    /// The operator that gives the rows in `partitions` partitions.
-    pub(super) fn into_exec(self, partitions: usize) -> GatheredExec {
-        let properties = PlanProperties::new(
-            EquivalenceProperties::new(without_views::of_schema(&self.input.schema())),
-            Partitioning::UnknownPartitioning(partitions),
-            EmissionType::Incremental,
-            self.input.boundedness(),
-        );
-        let (input, properties) = (Arc::clone(&self.input), Arc::new(properties));
-        GatheredExec { input, of: self, properties }
-    }
-
-    /// The rows of those partitions that leave a remainder.
-    fn read(&self, remainder: usize, divisor: usize) -> Result<SendableRecordBatchStream> {
-        let count = self.input.output_partitioning().partition_count();
-        let partitions = (remainder..count).step_by(divisor);
-        let streams = partitions.map(|of| self.input.execute(of, Arc::clone(&self.context)));
+/// The partitions of an input as `count` streams, which read at the same time.
+pub(super) fn read(
+    input: &Arc<dyn ExecutionPlan>,
+    count: usize,
+    context: &Arc<TaskContext>,
+) -> Result<Vec<SendableRecordBatchStream>> {
+    let partitions = input.output_partitioning().partition_count();
+    let group = |first: usize| {
+        let streams = (first..partitions).step_by(count);
+        let streams = streams.map(|of| input.execute(of, Arc::clone(context)));
         let mut streams = streams.collect::<Result<Vec<_>>>()?;
-        if streams.len() == 1 {
+        if partitions == 1 && streams.len() == 1 {
             return Ok(streams.remove(0));
         }
-        let schema = self.input.schema();
-        let mut together = RecordBatchReceiverStream::builder(schema, streams.len().max(1));
+        let mut together = RecordBatchReceiverStream::builder(input.schema(), streams.len().max(1));
         for mut stream in streams {
             let rows = together.tx();
             together.spawn(async move {
@@ -82,24 +52,104 @@ impl Gathered {
             });
         }
         Ok(together.build())
+    };
+    (0..count).map(group).collect()
+}
+
+/// A stream of which the first rows are known.
+pub(super) struct Begun {
+    /// The bytes of the widest one of the first rows.
+    pub width: usize,
+    first: Option<RecordBatch>,
+    rest: SendableRecordBatchStream,
+}
+
+impl Begun {
+    /// Reads the first rows.
+    ///
+    /// # Errors
+    ///
+    /// Those of the stream.
+    pub(super) async fn read(mut rest: SendableRecordBatchStream) -> Result<Self> {
+        let schema = without_views::of_schema(&rest.schema());
+        let first = loop {
+            match rest.next().await.transpose()? {
+                Some(batch) if batch.num_rows() == 0 => {}
+                first => break first,
+            }
+        };
+        let width = match &first {
+            Some(first) => {
+                let first = without_views::of_batch(first, &schema)?;
+                first.columns().iter().map(|column| widest_row(column.as_ref())).sum()
+            }
+            None => 0,
+        };
+        Ok(Self { width, first, rest })
+    }
+
+    /// These rows in batches of one size.
+    pub(super) fn in_batches(
+        self,
+        rows: usize,
+        bytes: usize,
+        seen: &Arc<Seen>,
+    ) -> SendableRecordBatchStream {
+        let schema = without_views::of_schema(&self.rest.schema());
+        let mut small = Small::new(&schema, rows, bytes, Arc::clone(seen));
+        let seen = Arc::clone(seen);
+        let input = stream::iter(self.first.map(Ok)).chain(self.rest).inspect(move |batch| {
+            if batch.is_err() {
+                seen.input_failed.store(true, Ordering::Relaxed);
+            }
+        });
+        let rows = input.map(Some).chain(stream::once(std::future::ready(None)));
+        let rows = rows.flat_map(move |batch| {
+            let made = match batch.transpose() {
+                Ok(Some(batch)) => small.push(&batch),
+                Ok(None) => small.finish(),
+                Err(error) => Err(error),
+            };
+            match made {
+                Ok(batches) => stream::iter(batches.into_iter().map(Ok).collect::<Vec<_>>()),
+                Err(error) => stream::iter(vec![Err(error)]),
+            }
+        });
+        Box::pin(RecordBatchStreamAdapter::new(schema, rows))
     }
 }
 
-/// The operator of [`Gathered`].
-#[derive(Debug)]
+/// A record of the rows that were read.
+#[derive(Debug, Default)]
+pub(super) struct Seen {
+    /// The bytes of the largest batch that was made.
+    pub widest: AtomicUsize,
+    /// Whether the input has ended with an error.
+    pub input_failed: AtomicBool,
+}
+
+/// Gives out streams that have begun, each once, as partitions.
 pub(super) struct GatheredExec {
-    input: Arc<dyn ExecutionPlan>,
-    of: Gathered,
+    streams: Mutex<Vec<Option<SendableRecordBatchStream>>>,
     properties: Arc<PlanProperties>,
 }
 
 impl GatheredExec {
-    fn partitions(&self) -> usize {
-        self.properties.output_partitioning().partition_count()
+    pub(super) fn new(schema: SchemaRef, streams: Vec<SendableRecordBatchStream>) -> Self {
+        let properties = PlanProperties::new(
+            EquivalenceProperties::new(schema),
+            Partitioning::UnknownPartitioning(streams.len()),
+            EmissionType::Incremental,
+            Boundedness::Bounded,
+        );
+        let streams = Mutex::new(streams.into_iter().map(Some).collect());
+        Self { streams, properties: Arc::new(properties) }
     }
+}
 
-    fn with_input(&self, input: Arc<dyn ExecutionPlan>) -> Result<Self> {
-        Ok(Gathered { input, ..self.of.clone() }.into_exec(self.partitions()))
+impl fmt::Debug for GatheredExec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("GatheredExec")
     }
 }
 
@@ -118,33 +168,29 @@ impl ExecutionPlan for GatheredExec {
         &self.properties
     }
 
-    one_input!();
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        vec![]
+    }
+
+    fn apply_expressions(
+        &self,
+        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    fn with_new_children(
+        self: Arc<Self>,
+        _: Vec<Arc<dyn ExecutionPlan>>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        Ok(self)
+    }
 
     fn execute(&self, partition: usize, _: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
-        if partition >= self.partitions() {
-            return internal_err!("partition {partition} of {}", self.partitions());
+        match self.streams.lock().get_mut(partition).and_then(Option::take) {
+            Some(stream) => Ok(stream),
+            None => internal_err!("partition {partition} of pairs is read once"),
         }
-        let seen = Arc::clone(&self.of.seen);
-        let input = self.of.read(partition, self.partitions())?.inspect(move |batch| {
-            if batch.is_err() {
-                seen.input_failed.store(true, Ordering::Relaxed);
-            }
-        });
-        let schema = self.schema();
-        let mut small = Small::new(&schema, &self.of);
-        let rows = input.map(Some).chain(stream::once(std::future::ready(None)));
-        let rows = rows.flat_map(move |batch| {
-            let made = match batch.transpose() {
-                Ok(Some(batch)) => small.push(&batch),
-                Ok(None) => small.finish(),
-                Err(error) => Err(error),
-            };
-            match made {
-                Ok(batches) => stream::iter(batches.into_iter().map(Ok).collect::<Vec<_>>()),
-                Err(error) => stream::iter(vec![Err(error)]),
-            }
-        });
-        Ok(Box::pin(RecordBatchStreamAdapter::new(schema, rows)))
     }
 }
 
@@ -162,12 +208,12 @@ struct Small {
 }
 
 impl Small {
-    fn new(schema: &SchemaRef, of: &Gathered) -> Self {
+    fn new(schema: &SchemaRef, rows: usize, bytes: usize, seen: Arc<Seen>) -> Self {
         Self {
             schema: Arc::clone(schema),
-            rows: of.rows,
-            bytes: of.bytes,
-            seen: Arc::clone(&of.seen),
+            rows,
+            bytes,
+            seen,
             pending: vec![],
             pending_rows: 0,
             pending_bytes: 0,

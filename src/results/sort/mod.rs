@@ -11,14 +11,12 @@
 
 mod gathered;
 mod part;
-#[cfg(test)]
-mod tests;
 mod without_views;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use datafusion::common::Result;
+use datafusion::common::{Result, internal_err};
 use datafusion::execution::memory_pool::MemoryConsumer;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::LexOrdering;
@@ -28,9 +26,9 @@ use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::sorts::streaming_merge::StreamingMergeBuilder;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
-use futures::StreamExt;
+use futures::{StreamExt, TryStreamExt, stream};
 
-use self::gathered::{Gathered, Seen};
+use self::gathered::{Begun, GatheredExec, Seen};
 use self::part::Part;
 use crate::util::errors::is_out_of_memory;
 
@@ -54,46 +52,67 @@ impl PairSort<'_> {
     pub(super) fn execute(self, context: &Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let partitions = self.input.output_partitioning().partition_count();
         let parts = Part::of_limit(self.function, partitions, context)?;
+        let sort =
+            Sort { function: self.function, order: self.order, metrics: self.metrics.clone() };
         if parts.is_empty() {
             let contexts = vec![Arc::clone(context); partitions];
-            return self.sorted(Arc::clone(self.input), contexts, context);
+            return sort.execute(Arc::clone(self.input), contexts, context);
         }
-        let seen = Arc::new(Seen::default());
-        let first = &parts[0];
-        let gathered = Gathered {
-            input: Arc::clone(self.input),
-            context: Arc::clone(context),
-            rows: first.rows,
-            bytes: first.bytes / Part::BATCHES,
-            seen: Arc::clone(&seen),
-        };
-        let contexts = parts.iter().map(|part| Arc::clone(&part.context)).collect();
-        let gathered = Arc::new(gathered.into_exec(parts.len()));
         let schema = self.input.schema();
-        let (function, bytes) = (self.function, first.bytes);
-        let sorted = self.sorted(gathered, contexts, context)?;
+        let streams = gathered::read(self.input, parts.len(), context)?;
         let to = Arc::clone(&schema);
-        let rows = sorted.map(move |batch| {
-            // The memory of the parts is held as long as the stream.
+        let sorted = stream::once(sort.within(parts, streams, Arc::clone(context))).try_flatten();
+        let rows = sorted.map(move |batch| without_views::of_batch(&batch?, &to));
+        Ok(Box::pin(RecordBatchStreamAdapter::new(schema, rows)))
+    }
+}
+
+/// A sort of the rows of a plan.
+struct Sort {
+    function: &'static str,
+    order: LexOrdering,
+    metrics: ExecutionPlanMetricsSet,
+}
+
+impl Sort {
+    /// Sorts each stream in a part of its own, and merges them. The memory is held as long as the result.
+    async fn within(
+        self,
+        parts: Vec<Part>,
+        streams: Vec<SendableRecordBatchStream>,
+        context: Arc<TaskContext>,
+    ) -> Result<SendableRecordBatchStream> {
+        let seen = Arc::new(Seen::default());
+        let (mut contexts, mut inputs) = (vec![], vec![]);
+        for (part, stream) in parts.iter().zip(streams) {
+            let begun = Begun::read(stream).await?;
+            let rows = part.rows(begun.width, &context);
+            contexts.push(part.context(rows, &context));
+            inputs.push(begun.in_batches(rows, part.bytes / Part::BATCHES, &seen));
+        }
+        let Some(schema) = inputs.first().map(|input| input.schema()) else {
+            return internal_err!("pairs are sorted in a part of the limit at least");
+        };
+        let gathered = Arc::new(GatheredExec::new(Arc::clone(&schema), inputs));
+        let (function, bytes) = (self.function, parts[0].bytes);
+        let sorted = self.execute(gathered, contexts, &context)?;
+        let rows = sorted.map_err(move |error| {
             let _held = &parts;
-            let batch = batch.map_err(|error| {
-                if !is_out_of_memory(&error) || seen.input_failed.load(Ordering::Relaxed) {
-                    return error;
-                }
-                let widest = seen.widest.load(Ordering::Relaxed);
-                let needed = Part::limit_for(widest).max(2 * Part::limit_for(bytes / Part::BATCHES));
-                error.context(format!(
-                    "{function} sorts its pairs in {bytes} bytes of the memory limit, and some {widest} \
-                     bytes of them do not fit: raise the limit to {needed} bytes or more"
-                ))
-            })?;
-            without_views::of_batch(&batch, &to)
+            if !is_out_of_memory(&error) || seen.input_failed.load(Ordering::Relaxed) {
+                return error;
+            }
+            let widest = seen.widest.load(Ordering::Relaxed);
+            let needed = Part::limit_for(widest).max(2 * Part::OF_LIMIT * bytes);
+            error.context(format!(
+                "{function} sorts its pairs in {bytes} bytes of the memory limit, and some that take {widest} \
+                 bytes do not fit: raise the limit to {needed} bytes or more"
+            ))
         });
         Ok(Box::pin(RecordBatchStreamAdapter::new(schema, rows)))
     }
 
     /// Sorts each partition of `input` in a context of its own, and merges them in `context`.
-    fn sorted(
+    fn execute(
         &self,
         input: Arc<dyn ExecutionPlan>,
         contexts: Vec<Arc<TaskContext>>,

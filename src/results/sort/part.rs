@@ -12,17 +12,13 @@ use datafusion::execution::runtime_env::RuntimeEnv;
 /// A part of a memory limit for one sort.
 #[derive(Debug)]
 pub(super) struct Part {
-    /// A context whose memory pool is this part.
-    pub context: Arc<TaskContext>,
     pub bytes: usize,
-    /// The rows of a batch.
-    pub rows: usize,
     _memory: MemoryReservation,
 }
 
 impl Part {
     /// The sorts of an operator take this part of what is left of a limit.
-    const OF_LIMIT: usize = 4;
+    pub(super) const OF_LIMIT: usize = 4;
 
     /// The least bytes of a sort.
     const LEAST_BYTES: usize = 512 << 10;
@@ -32,6 +28,9 @@ impl Part {
 
     /// Batches that a part holds, at least.
     pub(super) const BATCHES: usize = 32;
+
+    /// A batch has a row for so many bytes of a part, so that many batches are merged at the same time.
+    const BYTES_PER_ROW: usize = 2048;
 
     /// Up to so many bytes a sort puts its batches together and sorts them at once, which takes no memory
     /// beyond what it has reserved. More batches are sorted one by one and merged: merging takes as much again.
@@ -68,28 +67,36 @@ impl Part {
                  memory take: raise the memory limit by that much"
             ))
         })?;
-        let runtime = context.runtime_env();
+        Ok(Self { bytes, _memory: memory })
+    }
+
+    /// The rows of a batch, of which one has `width` bytes at most.
+    pub(super) fn rows(&self, width: usize, context: &TaskContext) -> usize {
+        let fit = self.bytes / 16 / width.max(1);
+        let usual = context.session_config().batch_size().max(1);
+        fit.min(self.bytes / Self::BYTES_PER_ROW).clamp(1, usual)
+    }
+
+    /// A context whose memory pool is this part, for batches of so many rows.
+    pub(super) fn context(&self, rows: usize, context: &TaskContext) -> Arc<TaskContext> {
         let runtime = RuntimeEnv {
-            memory_pool: Arc::new(GreedyMemoryPool::new(bytes)),
-            ..runtime.as_ref().clone()
+            memory_pool: Arc::new(GreedyMemoryPool::new(self.bytes)),
+            ..context.runtime_env().as_ref().clone()
         };
-        let config = context.session_config();
-        let rows = (bytes >> 11).clamp(64, config.batch_size().max(64));
-        let mut config = config.clone().with_batch_size(rows);
+        let mut config = context.session_config().clone().with_batch_size(rows);
         let options = &mut config.options_mut().execution;
-        if bytes <= Self::AT_ONCE {
+        if self.bytes <= Self::AT_ONCE {
             options.sort_in_place_threshold_bytes = usize::MAX;
-            options.sort_spill_reservation_bytes = bytes / 4;
+            options.sort_spill_reservation_bytes = self.bytes / 4;
         } else {
-            options.sort_spill_reservation_bytes = bytes / 2;
+            options.sort_spill_reservation_bytes = self.bytes / 2;
         }
         let context = TaskContext::default().with_session_config(config);
-        let context = context.with_runtime(Arc::new(runtime));
-        Ok(Self { context: Arc::new(context), bytes, rows, _memory: memory })
+        Arc::new(context.with_runtime(Arc::new(runtime)))
     }
 
     /// A limit under which batches of so many bytes are sorted.
     pub(super) fn limit_for(batch_bytes: usize) -> usize {
-        (batch_bytes * Self::BATCHES / 2).max(Self::LEAST_BYTES) * Self::OF_LIMIT
+        (16 * batch_bytes).max(Self::LEAST_BYTES) * Self::OF_LIMIT
     }
 }

@@ -1,1 +1,0 @@
-//! Sorts of pairs.
