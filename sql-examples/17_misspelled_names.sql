@@ -15,11 +15,14 @@ FROM others o SIMJOIN register r
   ON levenshtein(o.author, r.author) <= 2 AND left(o.author, 1) = left(r.author, 1)
 ORDER BY edits, o.author, known LIMIT 10;
 
--- The best match of each name, or none: names written otherwise begin alike.
-SELECT "left" AS author, "right" AS known, round(score, 3) AS score FROM one_to_one((
-  SELECT o.author, r.author, jaro_winkler_similarity(o.author, r.author)
-  FROM others o SIMJOIN register r ON jaro_winkler_similarity(o.author, r.author) >= 0.93))
-ORDER BY score DESC, author LIMIT 10;
+-- The best match of each name, or none: names written otherwise begin alike. Several names may mean one
+-- entry, so this is the nearest entry of each, and not a matching one to one.
+SELECT o.author, r.author AS known,
+       round(jaro_winkler_similarity(o.author, r.author), 3) AS score
+FROM others o LEFT SIMJOIN register r
+  NEAREST 1 BY SIMILARITY jaro_winkler_similarity(o.author, r.author)
+  ON jaro_winkler_similarity(o.author, r.author) >= 0.93
+ORDER BY score DESC NULLS LAST, o.author, known LIMIT 10;
 
 -- How many names have no entry within one edit for each four characters.
 SELECT count(*) AS unknown FROM others o LEFT ANTI SIMJOIN register r

@@ -10,6 +10,7 @@ use super::function_page;
 use super::output::{Format, Stdout, print_line};
 use super::script;
 use super::table::{Columns, Expanded};
+use crate::sql::PAIR_FUNCTIONS;
 
 /// A backslash command.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -107,10 +108,14 @@ pub(super) async fn run(shell: &mut Shell, line: &str) -> Result<Next, CliError>
         Command::Tables => return shell.run_sql("SHOW TABLES", 1).await,
         Command::Describe(table) => return shell.run_sql(&format!("DESCRIBE {table}"), 1).await,
         Command::Functions => {
-            let sql = "SELECT DISTINCT routine_name AS function, function_type AS type \
-                       FROM information_schema.routines \
-                       WHERE NOT starts_with(routine_name, '__simjoin') ORDER BY function";
-            return shell.run_sql(sql, 1).await;
+            let pairs = PAIR_FUNCTIONS.map(|name| format!("('{name}')")).join(", ");
+            let sql = format!(
+                "SELECT DISTINCT routine_name AS function, function_type AS type \
+                 FROM information_schema.routines \
+                 WHERE NOT starts_with(routine_name, '__simjoin') \
+                 UNION ALL SELECT column1, 'TABLE' FROM (VALUES {pairs}) ORDER BY function"
+            );
+            return shell.run_sql(&sql, 1).await;
         }
         Command::Function(name) => {
             match function_page::page(&shell.ctx.state(), name.trim_matches('\'')) {

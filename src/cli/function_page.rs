@@ -5,6 +5,7 @@ use std::fmt::Write;
 use datafusion::execution::SessionState;
 use datafusion::logical_expr::Documentation;
 
+use super::pair_functions;
 use crate::config::nearest;
 
 /// Columns of a terminal.
@@ -89,7 +90,14 @@ fn functions(state: &SessionState) -> Vec<Function<'_>> {
         kind: "table function",
         documentation: None,
     });
-    scalar.chain(higher_order).chain(aggregate).chain(window).chain(table).collect()
+    let pairs = pair_functions::all().iter().map(|documentation| Function {
+        name: pair_functions::name(documentation),
+        aliases: &[],
+        kind: "table function over pairs",
+        documentation: Some(documentation),
+    });
+    let scalar = scalar.chain(higher_order).chain(aggregate).chain(window);
+    scalar.chain(table).chain(pairs).collect()
 }
 
 fn write_page(function: &Function<'_>) -> String {

@@ -10,6 +10,8 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
+use crate::storage::ProcessDir;
+
 /// A signal that asks the program to stop something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Signal {
@@ -67,6 +69,7 @@ impl Interrupt {
         let listen = move || {
             runtime.block_on(signals.listen(|signal| {
                 if listener.send(signal) {
+                    ProcessDir::remove_all();
                     std::process::exit(signal.status().into());
                 }
             }));

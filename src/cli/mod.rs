@@ -52,6 +52,7 @@ mod meanings;
 mod nan;
 mod operator;
 mod output;
+mod pair_functions;
 mod phases;
 mod prepare;
 mod progress;
@@ -86,6 +87,7 @@ use limits::Limits;
 use output::Stdout;
 
 use crate::files;
+use crate::storage::ProcessDir;
 
 /// Runs the command line `args`, whose first word is the program's name, and gives the exit status.
 /// `spare_memory` is called before anything else where statements have a memory limit: the caller
@@ -110,7 +112,10 @@ pub fn run<A: Into<OsString> + Clone>(
     if args.memory_limit.is_some() {
         spare_memory();
     }
-    match run_session(args) {
+    let ended = run_session(args);
+    // A thread in a long call of a function keeps the session, and with it its folders.
+    ProcessDir::remove_all();
+    match ended {
         Ok(()) => 0,
         Err(error) => report(&error),
     }

@@ -46,6 +46,7 @@ pub fn build(args: &Args) -> Result<SessionContext> {
     if let Some(bytes) = args.memory_limit {
         let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
         runtime = runtime.with_memory_pool(memory_pool(args, bytes));
+        config = with_room_for_sorts(config, bytes);
     }
     let (mut disk, config) = SpillFolders::disk_manager(config);
     if let Some(bytes) = args.disk_limit {
@@ -99,6 +100,18 @@ fn with_tables_of_files(ctx: SessionContext, pipes: &Arc<Pipes>) -> SessionConte
     let ctx = SessionContext::from(builder.with_catalog_list(Arc::new(catalogs)).build());
     tables.set_session(ctx.state_weak_ref());
     ctx
+}
+
+/// The configuration with less memory set aside for each partition of a sort, where all partitions would take
+/// more than a quarter of the limit: under a small one, nothing could be sorted. What the user has set stays.
+fn with_room_for_sorts(mut config: SessionConfig, limit: usize) -> SessionConfig {
+    let usual = SessionConfig::new().options().execution.sort_spill_reservation_bytes;
+    let most = limit / 4 / config.target_partitions().max(1);
+    let reserved = &mut config.options_mut().execution.sort_spill_reservation_bytes;
+    if *reserved == usual {
+        *reserved = usual.min(most);
+    }
+    config
 }
 
 fn memory_pool(args: &Args, bytes: usize) -> Arc<dyn MemoryPool> {

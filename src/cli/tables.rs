@@ -4,7 +4,8 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use arrow::array::RecordBatch;
+use arrow::array::{RecordBatch, UInt32Array};
+use arrow::compute::{BatchCoalescer, take_record_batch};
 use datafusion::common::runtime::JoinSet;
 use datafusion::common::{DataFusionError, Result, TableReference, exec_err};
 use datafusion::dataframe::DataFrame;
@@ -84,8 +85,9 @@ impl Tables {
         let task = Arc::new(frame.task_ctx());
         let physical = frame.create_physical_plan().await?;
         watch(&physical);
+        let rows = task.session_config().batch_size();
         let streams = execute_stream_partitioned(physical, task)?;
-        let partitions = gather_rows(streams, &name, &memory).await?;
+        let partitions = gather_rows(streams, rows, &name, &memory).await?;
         let table = MemTable::try_new(Arc::clone(input.schema().inner()), partitions)?;
         let source = provider_as_source(Arc::new(table));
         *input = Arc::new(LogicalPlanBuilder::scan("gathered", source, None)?.build()?);
@@ -112,9 +114,10 @@ impl Tables {
     }
 }
 
-/// The rows of all partitions, as long as `memory` can be had for them.
+/// The rows of all partitions in batches of about `batch_rows`, as long as `memory` can be had for them.
 async fn gather_rows(
     streams: Vec<SendableRecordBatchStream>,
+    batch_rows: usize,
     name: &TableReference,
     memory: &Arc<MemoryReservation>,
 ) -> Result<Vec<Vec<RecordBatch>>> {
@@ -124,10 +127,30 @@ async fn gather_rows(
         let (seen, rows, memory) = (seen.clone(), Arc::clone(&rows), Arc::clone(memory));
         tasks.spawn(async move {
             let mut batches = vec![];
-            while let Some(batch) = stream.next().await.transpose()? {
+            let mut keep = |batch: RecordBatch| {
                 memory.try_grow(batch.columns().iter().map(|column| seen.add(column)).sum())?;
-                rows.fetch_add(batch.num_rows(), Ordering::Relaxed);
                 batches.push(batch);
+                Ok::<_, DataFusionError>(())
+            };
+            // A batch of few rows may hold the memory of thousands.
+            let mut together = BatchCoalescer::new(stream.schema(), batch_rows)
+                .with_biggest_coalesce_batch_size(Some(batch_rows / 2));
+            while let Some(batch) = stream.next().await.transpose()? {
+                rows.fetch_add(batch.num_rows(), Ordering::Relaxed);
+                if batch.num_columns() == 0 {
+                    keep(batch)?;
+                    continue;
+                }
+                together.push_batch(batch)?;
+                while let Some(batch) = together.next_completed_batch() {
+                    keep(batch)?;
+                }
+            }
+            together.finish_buffered_batch()?;
+            while let Some(batch) = together.next_completed_batch() {
+                // It has the memory of a full one.
+                let all = UInt32Array::from_iter_values(0..batch.num_rows() as u32);
+                keep(take_record_batch(&batch, &all)?)?;
             }
             Ok::<_, DataFusionError>((partition, batches))
         });

@@ -6,7 +6,8 @@
 //! ```
 //!
 //! Every answer is a function of the set of pairs alone. The operators read pairs of any query;
-//! [`plan`](crate::plan) puts the columns in place and asks for the order that an operator needs.
+//! [`plan`](crate::plan) puts the columns in place. On a cluster it asks for the order that an operator
+//! needs; in one process the operators sort.
 
 mod components;
 mod forest;
@@ -17,6 +18,7 @@ mod one_to_one;
 mod operator;
 mod representatives;
 mod scores;
+mod sort;
 #[cfg(test)]
 mod tests;
 

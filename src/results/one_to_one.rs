@@ -17,8 +17,11 @@ use futures::StreamExt;
 
 use super::greedy::MarkedNodes;
 use super::nodes::NO_ID;
-use super::operator::{order_of, properties_of, reads_pairs, reads_sorted_pairs, sorted_pairs};
+use super::operator::{
+    By, fmt_sort, order_of, properties_of, reads_pairs, reads_sorted_pairs, sorted_pairs,
+};
 use super::scores::without_nan;
+use super::sort::PairSort;
 
 const TAKEN: u8 = 1;
 
@@ -26,7 +29,8 @@ const TAKEN: u8 = 1;
 ///
 /// That is the stable matching of nodes that prefer partners of better score, as issue 156 of the project
 /// anonlink argues. A pair whose score is NaN is not taken. The input has the columns left, right and
-/// score, none NULL, and is sorted so; the output has the pairs taken.
+/// score, none NULL, and is sorted so, or [`sorting`](Self::sorting) sorts it; the output has the pairs
+/// taken.
 ///
 /// Memory: a byte for each id of a node, where nodes are integers of a narrow range; otherwise also a
 /// table of the distinct values.
@@ -35,6 +39,8 @@ pub struct OneToOneExec {
     input: Arc<dyn ExecutionPlan>,
     /// Whether a lesser score is better.
     is_distance: bool,
+    /// Whether the pairs come in any order.
+    sorts: bool,
     properties: Arc<PlanProperties>,
     metrics: ExecutionPlanMetricsSet,
 }
@@ -55,7 +61,12 @@ impl OneToOneExec {
         }
         let properties = properties_of(&input, schema, 1, EmissionType::Incremental);
         let metrics = ExecutionPlanMetricsSet::new();
-        Ok(Self { input, is_distance, properties, metrics })
+        Ok(Self { input, is_distance, sorts: false, properties, metrics })
+    }
+
+    /// These matches, among pairs that come in any order and partitions.
+    pub fn sorting(self) -> Self {
+        Self { sorts: true, ..self }
     }
 
     /// Whether a lesser score is better.
@@ -64,11 +75,12 @@ impl OneToOneExec {
     }
 
     fn with_input(&self, input: Arc<dyn ExecutionPlan>) -> Result<Self> {
-        Self::try_new(input, self.is_distance)
+        Ok(Self { sorts: self.sorts, ..Self::try_new(input, self.is_distance)? })
     }
 
-    fn sort(&self) -> [(usize, bool); 3] {
-        [(2, !self.is_distance), (0, false), (1, false)]
+    fn sort(&self) -> [By; 3] {
+        let scores = By::Scores { column: 2, is_distance: self.is_distance };
+        [scores, By::Nodes(0), By::Nodes(1)]
     }
 }
 
@@ -77,7 +89,10 @@ impl DisplayAs for OneToOneExec {
         let order = if self.is_distance { "distance" } else { "similarity" };
         match t {
             DisplayFormatType::TreeRender => write!(f, "by={order}"),
-            _ => write!(f, "OneToOneExec: by={order}"),
+            _ => {
+                write!(f, "OneToOneExec: by={order}")?;
+                fmt_sort(self.sorts, order_of(&self.input, &self.sort()), f)
+            }
         }
     }
 }
@@ -104,7 +119,10 @@ impl ExecutionPlan for OneToOneExec {
         let mut sides = (side("left", 0)?, side("right", 1)?);
         let emitted = BaselineMetrics::new(&self.metrics, partition);
         let pairs = MetricBuilder::new(&self.metrics).counter("pairs", partition);
-        let input = sorted_pairs(&self.input, partition, &context)?;
+        let order = order_of(&self.input, &self.sort()).filter(|_| self.sorts);
+        let (input, metrics) = (&self.input, &self.metrics);
+        let sort = order.map(|order| PairSort { function: "one_to_one", input, order, metrics });
+        let input = sorted_pairs(input, partition, &context, sort)?;
         let rows = input.map(move |batch| {
             let batch = batch?;
             pairs.add(batch.num_rows());

@@ -20,25 +20,31 @@ macro_rules! reads_pairs {
     };
 }
 
-/// Methods of an operator that reads all pairs in one partition and one order.
+/// Methods of an operator with one partition that reads all pairs in one order. Where its field `sorts` is
+/// set, it sorts them itself; otherwise they come sorted.
 macro_rules! reads_sorted_pairs {
     () => {
         fn required_input_distribution(&self) -> Vec<::datafusion::physical_plan::Distribution> {
-            vec![::datafusion::physical_plan::Distribution::SinglePartition]
+            vec![match self.sorts {
+                true => ::datafusion::physical_plan::Distribution::UnspecifiedDistribution,
+                false => ::datafusion::physical_plan::Distribution::SinglePartition,
+            }]
         }
 
         fn required_input_ordering(
             &self,
         ) -> Vec<Option<::datafusion::physical_expr::OrderingRequirements>> {
-            vec![order_of(&self.input, &self.sort())]
+            let order = order_of(&self.input, &self.sort()).filter(|_| !self.sorts);
+            vec![order.map(::datafusion::physical_expr::OrderingRequirements::from)]
         }
 
         fn benefits_from_input_partitioning(&self) -> Vec<bool> {
-            vec![true]
+            vec![!self.sorts]
         }
     };
 }
 
+use std::fmt;
 use std::sync::Arc;
 
 use arrow::compute::SortOptions;
@@ -47,31 +53,41 @@ use datafusion::common::{Result, internal_err};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::EquivalenceProperties;
 use datafusion::physical_expr::expressions::Column;
-use datafusion::physical_expr::{OrderingRequirements, PhysicalSortRequirement};
+use datafusion::physical_expr::{LexOrdering, PhysicalSortExpr};
 use datafusion::physical_plan::execution_plan::EmissionType;
 use datafusion::physical_plan::{
     ExecutionPlan, ExecutionPlanProperties, Partitioning, PlanProperties,
 };
 
+use super::nodes::NODE_ORDER;
+use super::sort::PairSort;
+
 pub(super) use reads_pairs;
 pub(super) use reads_sorted_pairs;
 
-/// The requirement that the columns of a plan are sorted, NULLs last; `true`: falling.
-pub(super) fn order_of(
-    input: &Arc<dyn ExecutionPlan>,
-    columns: &[(usize, bool)],
-) -> Option<OrderingRequirements> {
+/// A column by which pairs are sorted.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum By {
+    /// Nodes, in the order in which they are numbered.
+    Nodes(usize),
+    /// Scores, the best ones first, NULL last.
+    Scores { column: usize, is_distance: bool },
+}
+
+/// The order of the columns of a plan.
+pub(super) fn order_of(input: &Arc<dyn ExecutionPlan>, columns: &[By]) -> Option<LexOrdering> {
     let schema = input.schema();
-    let sorted = columns.iter().filter_map(|(index, descending)| {
-        let name = schema.fields().get(*index)?.name();
-        let column = Arc::new(Column::new(name, *index));
-        let options = SortOptions { descending: *descending, nulls_first: false };
-        Some(PhysicalSortRequirement::new(column, Some(options)))
+    let sorted = columns.iter().filter_map(|by| {
+        let (index, options) = match *by {
+            By::Nodes(index) => (index, NODE_ORDER),
+            By::Scores { column, is_distance } => {
+                (column, SortOptions { descending: !is_distance, nulls_first: false })
+            }
+        };
+        let name = schema.fields().get(index)?.name();
+        Some(PhysicalSortExpr::new(Arc::new(Column::new(name, index)), options))
     });
-    OrderingRequirements::new_alternatives(
-        datafusion::physical_expr::LexRequirement::new(sorted),
-        false,
-    )
+    LexOrdering::new(sorted)
 }
 
 /// The properties of an operator over pairs, whose rows have no order.
@@ -89,14 +105,31 @@ pub(super) fn properties_of(
     ))
 }
 
-/// The pairs of an operator that reads all of them in its only partition.
+/// The pairs of an operator that reads all of them in its only partition: as its input gives them, or by `sort`.
 pub(super) fn sorted_pairs(
     input: &Arc<dyn ExecutionPlan>,
     partition: usize,
     context: &Arc<TaskContext>,
+    sort: Option<PairSort<'_>>,
 ) -> Result<SendableRecordBatchStream> {
-    if partition != 0 || input.output_partitioning().partition_count() != 1 {
-        return internal_err!("sorted pairs are read in one partition");
+    match sort {
+        _ if partition != 0 => internal_err!("sorted pairs are read in one partition"),
+        Some(sort) => sort.execute(context),
+        None if input.output_partitioning().partition_count() != 1 => {
+            internal_err!("sorted pairs come in one partition")
+        }
+        None => input.execute(0, Arc::clone(context)),
     }
-    input.execute(0, Arc::clone(context))
+}
+
+/// Writes the order in which an operator sorts.
+pub(super) fn fmt_sort(
+    sorts: bool,
+    order: Option<LexOrdering>,
+    f: &mut fmt::Formatter<'_>,
+) -> fmt::Result {
+    match order.filter(|_| sorts) {
+        Some(order) => write!(f, ", sort=[{order}]"),
+        None => Ok(()),
+    }
 }

@@ -18,9 +18,12 @@ use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, Pla
 use futures::{StreamExt, stream};
 
 use super::greedy::MarkedNodes;
-use super::nodes::NO_ID;
-use super::operator::{order_of, properties_of, reads_pairs, reads_sorted_pairs, sorted_pairs};
+use super::nodes::{NO_ID, NODE_ORDER};
+use super::operator::{
+    By, fmt_sort, order_of, properties_of, reads_pairs, reads_sorted_pairs, sorted_pairs,
+};
 use super::scores::without_nan;
+use super::sort::PairSort;
 
 const KEPT: u8 = 1;
 const DROPPED: u8 = 2;
@@ -28,7 +31,7 @@ const DROPPED: u8 = 2;
 /// Goes through nodes in their order, and keeps each that no kept node before it is a partner of.
 ///
 /// The input has the columns later, earlier and, where pairs have scores, score: the nodes of a pair in
-/// their order; earlier is NULL for a node alone. It is sorted by later.
+/// their order; earlier is NULL for a node alone. It is sorted by later, or [`sorting`](Self::sorting) sorts it.
 /// The output has a row for each node: the node; its representative, which is itself where it is
 /// kept, and else the kept partner before it of the best score, of ties the least; whether it is
 /// kept; and the score with the representative. A score that is NaN is as NULL, worse than any number.
@@ -41,6 +44,8 @@ pub struct RepresentativesExec {
     schema: SchemaRef,
     /// Whether a lesser score is better.
     is_distance: bool,
+    /// Whether the pairs come in any order.
+    sorts: bool,
     properties: Arc<PlanProperties>,
     metrics: ExecutionPlanMetricsSet,
 }
@@ -62,7 +67,12 @@ impl RepresentativesExec {
         }
         let properties = properties_of(&input, Arc::clone(&schema), 1, EmissionType::Incremental);
         let metrics = ExecutionPlanMetricsSet::new();
-        Ok(Self { input, schema, is_distance, properties, metrics })
+        Ok(Self { input, schema, is_distance, sorts: false, properties, metrics })
+    }
+
+    /// These representatives, of pairs that come in any order and partitions.
+    pub fn sorting(self) -> Self {
+        Self { sorts: true, ..self }
     }
 
     /// Whether a lesser score is better.
@@ -71,11 +81,12 @@ impl RepresentativesExec {
     }
 
     fn with_input(&self, input: Arc<dyn ExecutionPlan>) -> Result<Self> {
-        Self::try_new(input, Arc::clone(&self.schema), self.is_distance)
+        let other = Self::try_new(input, Arc::clone(&self.schema), self.is_distance)?;
+        Ok(Self { sorts: self.sorts, ..other })
     }
 
-    fn sort(&self) -> Vec<(usize, bool)> {
-        vec![(0, false)]
+    fn sort(&self) -> [By; 1] {
+        [By::Nodes(0)]
     }
 }
 
@@ -88,7 +99,10 @@ impl DisplayAs for RepresentativesExec {
         };
         match t {
             DisplayFormatType::TreeRender => write!(f, "by={order}"),
-            _ => write!(f, "RepresentativesExec: by={order}"),
+            _ => {
+                write!(f, "RepresentativesExec: by={order}")?;
+                fmt_sort(self.sorts, order_of(&self.input, &self.sort()), f)
+            }
         }
     }
 }
@@ -119,7 +133,11 @@ impl ExecutionPlan for RepresentativesExec {
         };
         let emitted = BaselineMetrics::new(&self.metrics, partition);
         let pairs = MetricBuilder::new(&self.metrics).counter("pairs", partition);
-        let input = sorted_pairs(&self.input, partition, &context)?;
+        let order = order_of(&self.input, &self.sort()).filter(|_| self.sorts);
+        let (input, metrics) = (&self.input, &self.metrics);
+        let sort =
+            order.map(|order| PairSort { function: "representatives", input, order, metrics });
+        let input = sorted_pairs(input, partition, &context, sort)?;
         let ended = stream::once(std::future::ready(None));
         let rows = input.map(Some).chain(ended).map(move |batch| {
             let batch = batch.transpose()?;
@@ -215,11 +233,10 @@ impl Pass {
 
     /// Compares pairs of one later node by row: the best score is least, of ties the least earlier node.
     fn comparator(&self, columns: &[ArrayRef]) -> Result<impl Fn(u32, u32) -> Ordering + use<>> {
-        let by = |column: &ArrayRef, descending| {
-            make_comparator(column, column, SortOptions { descending, nulls_first: false })
-        };
-        let by_earlier = by(&columns[0], false)?;
-        let by_score = columns.get(1).map(|scores| by(scores, !self.is_distance)).transpose()?;
+        let by_earlier = make_comparator(&columns[0], &columns[0], NODE_ORDER)?;
+        let best_first = SortOptions { descending: !self.is_distance, nulls_first: false };
+        let by_score = columns.get(1).map(|scores| make_comparator(scores, scores, best_first));
+        let by_score = by_score.transpose()?;
         Ok(move |a: u32, b: u32| {
             let [a, b] = [a as usize, b as usize];
             let scores = by_score.as_ref().map_or(Ordering::Equal, |compare| compare(a, b));

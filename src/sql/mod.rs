@@ -24,7 +24,8 @@
 //! ON …`; there the first word is the join, and an alias is to be written `AS simjoin`.
 //!
 //! `x IS [NOT] DISTINCT FROM y` gets brackets where the SQL parser would read `y` too far
-//! ([`operands`]).
+//! ([`operands`]). A name of a table as the argument of a table function over pairs becomes a query of
+//! it ([`tables`]).
 //!
 //! [`restore_sql`] is the way back, for texts that are shown.
 //!
@@ -37,6 +38,7 @@ mod nearest;
 mod operands;
 mod restore;
 mod scan;
+mod tables;
 #[cfg(test)]
 mod tests;
 mod words;
@@ -58,6 +60,7 @@ pub(crate) use nearest::{
 pub(crate) use restore::restore_definition;
 pub use restore::restore_sql;
 use scan::{Edit, EditKind};
+pub(crate) use tables::PAIR_FUNCTIONS;
 
 /// The function that marks the ON condition of a SIMJOIN, as `ON __simjoin_marker() OR condition`.
 pub const MARKER_FUNCTION: &str = "__simjoin_marker";
@@ -70,8 +73,9 @@ const DEPTH: usize = 50;
 /// dialect, which is DataFusion's default.
 ///
 /// `x IS [NOT] DISTINCT FROM y` gets brackets where an operator follows that the parser would take for
-/// a part of `y`. Any other text is returned as it is, even when it is no SQL: the
-/// parser reports that.
+/// a part of `y`, and `connected_components(t)` of a table becomes
+/// `connected_components((SELECT * FROM t))`. Any other text is returned as it is, even when it is no
+/// SQL: the parser reports that.
 ///
 /// # Errors
 ///
@@ -99,6 +103,10 @@ pub fn rewrite_sql(sql: &str) -> Result<Cow<'_, str>> {
 /// As [`rewrite_sql`], by the tokens of the given dialect.
 pub fn rewrite_sql_with_dialect<'a>(sql: &'a str, dialect: &dyn Dialect) -> Result<Cow<'a, str>> {
     let marked = mark_joins(sql, dialect)?;
+    let marked = match tables::query_text(&marked, dialect) {
+        Some(text) => Cow::Owned(text),
+        None => marked,
+    };
     if !needs_parser(sql) {
         return Ok(marked);
     }
@@ -175,10 +183,14 @@ pub fn parse_sql_at_line(
         let edits = scan::find_edits(&tokens)?;
         tokens = edit_tokens(tokens, &edits);
     }
+    if tables::mentions_pairs(sql) {
+        tokens = tables::query_tokens(tokens);
+    }
     if needs_parser(sql) {
         nearest::check_scores(&tokens, dialect, recursion_limit)?;
         let brackets = operands::find_brackets(&tokens, dialect, recursion_limit);
         tokens = operands::bracket_tokens(tokens, &brackets);
+    }
     }
     DFParserBuilder::new(tokens)
         .with_dialect(dialect)

@@ -4,6 +4,8 @@ use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
+use parking_lot::Mutex;
+
 /// A folder of this process alone, removed when the value is dropped.
 ///
 /// A process that was killed leaves its folder, but not the lock in it: the next process that makes a
@@ -23,7 +25,17 @@ const LOCK: &str = ".lock";
 /// Random characters of a name.
 const RANDOM: usize = 12;
 
+/// The folders of this process, which a thread may hold that does not end with the program.
+static OPEN: Mutex<Vec<PathBuf>> = Mutex::new(vec![]);
+
 impl ProcessDir {
+    /// Removes the folders that are still held, when the process is about to end.
+    pub(crate) fn remove_all() {
+        for folder in std::mem::take(&mut *OPEN.lock()) {
+            remove(&folder);
+        }
+    }
+
     /// Makes a folder in `parent`, which has to exist, under a name that begins with `prefix`, and
     /// removes those of processes that were killed.
     ///
@@ -53,6 +65,7 @@ impl ProcessDir {
         let path = parent.join(name);
         fs::rename(hidden.path(), &path)?;
         let _ = hidden.keep();
+        OPEN.lock().push(path.clone());
         Ok(Self { path, process: std::process::id(), _lock: lock })
     }
 
@@ -64,7 +77,14 @@ impl ProcessDir {
 
 impl Drop for ProcessDir {
     fn drop(&mut self) {
-        if self.process == std::process::id() {
+        if self.process != std::process::id() {
+            return;
+        }
+        let mut open = OPEN.lock();
+        let place = open.iter().position(|folder| *folder == self.path);
+        let is_open = place.map(|place| open.swap_remove(place)).is_some();
+        drop(open);
+        if is_open {
             remove(&self.path);
         }
     }

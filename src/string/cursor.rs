@@ -21,6 +21,11 @@ use crate::engine::{
 /// The bytes of a cursor, whatever the build side.
 pub(super) const CURSOR_BYTES: usize = Finder::BYTES;
 
+/// The bytes of a cursor that follow the texts of the build side.
+pub(super) fn scratch_bytes_of(join: &StringJoin) -> usize {
+    scratch_bytes(join.threshold, join.build.longest(), join.build.runs().len())
+}
+
 /// The unit that is being probed.
 struct Unit {
     items: Arc<Strings>,
@@ -106,7 +111,7 @@ impl StringWorker {
         finder: Finder,
         reservation: MemoryReservation,
     ) -> Result<Self> {
-        reservation.try_grow(CURSOR_BYTES + scratch_bytes(finder.longest()))?;
+        reservation.try_grow(CURSOR_BYTES + scratch_bytes_of(&join))?;
         Ok(Self { _reservation: Some(reservation), ..Self::new(join, finder) })
     }
 

@@ -9,7 +9,7 @@ use super::collection::Strings;
 use super::function::StringFunction;
 use super::lanes::MAX_K;
 use super::page::Page;
-use super::rules::Alike;
+use super::rules::{Alike, SCRATCH_OF_EDITS, SCRATCH_OF_JARO};
 use super::threshold::{Limits, Threshold};
 use crate::engine::ItemId;
 use crate::simd::Simd;
@@ -25,7 +25,6 @@ pub(super) struct Finder {
     alikes: Alikes,
     simd: Simd,
     scratch: Probe,
-    longest: usize,
 }
 
 /// The codes of a probe item.
@@ -113,6 +112,10 @@ pub(super) fn levenshtein_of(function: StringFunction, most: u32) -> Option<u32>
     }
 }
 
+/// The longest probe texts that lanes compare: their tables take 128 bytes for each scalar, and of longer
+/// texts waves tell as quickly.
+const LANES_LONGEST: usize = 1 << 13;
+
 /// Bits of a signature: no text has more of them that another lacks.
 const SIGNATURE_BITS: u32 = u64::BITS;
 
@@ -130,21 +133,15 @@ impl Finder {
         threshold: Threshold,
         simd: Simd,
     ) -> Self {
-        let longest = (0..boxes.runs()).map(|run| boxes.string_len(run)).max().unwrap_or(0);
         let (alikes, scratch) = (Alikes::default(), Probe::new());
         let boxes = Some(boxes);
-        Self { boxes, uses_boxes, threshold, alikes, simd, scratch, longest }
+        Self { boxes, uses_boxes, threshold, alikes, simd, scratch }
     }
 
     /// A finder of all items, which takes no memory for them.
-    pub(super) fn without_index(build: &Strings, threshold: Threshold, simd: Simd) -> Self {
-        let (alikes, scratch, longest) = (Alikes::default(), Probe::new(), build.longest());
-        Self { boxes: None, uses_boxes: false, threshold, alikes, simd, scratch, longest }
-    }
-
-    /// The scalars of the longest build text.
-    pub(super) fn longest(&self) -> usize {
-        self.longest
+    pub(super) fn without_index(threshold: Threshold, simd: Simd) -> Self {
+        let (alikes, scratch) = (Alikes::default(), Probe::new());
+        Self { boxes: None, uses_boxes: false, threshold, alikes, simd, scratch }
     }
 
     /// The first ones of some items of a run, as many as a search looks at.
@@ -168,7 +165,7 @@ impl Finder {
         let surplus = if *uses_boxes { limits.surplus } else { [SIGNATURE_BITS; 2] };
         let surplus = surplus.map(|most| most.min(SIGNATURE_BITS));
         let k = limits.most.and_then(|most| levenshtein_of(function, most));
-        let k = k.filter(|k| *k <= MAX_K);
+        let k = k.filter(|k| *k <= MAX_K && probe.codes.len() <= LANES_LONGEST);
         // Where all pairs match, some have no common character.
         let alike = match is_jaros(function) && !limits.is_all {
             true => alikes.get(*threshold, probe.codes.len(), boxes.string_len(run)),
@@ -275,8 +272,25 @@ pub(super) fn boxes_bytes(
     2 * (items + bytes + 7 * padding) + 4096
 }
 
-/// A bound on the bytes of a cursor that follow the longest text: tables of the probe text, both texts as
-/// scalars, rows of a matrix, and the limits of each length.
-pub(super) fn scratch_bytes(longest: usize) -> usize {
-    (256 + 2 * size_of::<Option<Limits>>()) * longest + (1 << 12)
+/// A bound on the bytes of a cursor that follow the longest text and the number of runs: both texts as scalars,
+/// the tables of the probe text, the space of the function, and the limits of each run.
+pub(super) fn scratch_bytes(threshold: Threshold, longest: usize, runs: usize) -> usize {
+    /// Scalars of two texts, and codes of one, whose vector may have doubled.
+    const TEXTS: usize = 2 * size_of::<u32>() + 2;
+    let has_lanes = match threshold.function.is_distance() {
+        true => {
+            let most = levenshtein_of(threshold.function, threshold.bound as u32);
+            most.is_some_and(|k| k <= MAX_K)
+        }
+        false => !is_jaros(threshold.function),
+    };
+    // Two tables of 64 bytes for each scalar and behind the last, in a vector that may have doubled.
+    let lanes = if has_lanes { 256 * (longest.min(LANES_LONGEST) + MAX_K as usize + 2) } else { 0 };
+    let of_function = match is_jaros(threshold.function) {
+        true => SCRATCH_OF_JARO,
+        false => SCRATCH_OF_EDITS,
+    };
+    // A run whose limits are not known yet is `None`.
+    let limits = 2 * size_of::<Option<Limits>>() * runs.min(longest + 1);
+    (TEXTS + of_function) * longest + lanes + limits + (1 << 15)
 }

@@ -71,7 +71,9 @@ impl Matcher for StringMatcher {
             }
             _ => boxes_bytes(rows, bytes, longest, key_count.max(1), self.threshold.by_prefix()),
         };
-        Ok(Growth { prepare, cursor: scratch_bytes(longest), ..self.finish_growth(parts) })
+        let runs = rows.min(key_count.max(1).saturating_mul(longest + 1));
+        let cursor = scratch_bytes(self.threshold, longest, runs);
+        Ok(Growth { prepare, cursor, ..self.finish_growth(parts) })
     }
 
     fn cursor_bytes(&self, _: &MatchSpec) -> usize {

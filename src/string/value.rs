@@ -41,6 +41,7 @@ impl Scalars {
     /// The scalars of the text that was taken up.
     fn wide(&mut self, text: &str) -> &[u32] {
         if self.wide.is_empty() {
+            self.wide.reserve_exact(text.chars().count());
             self.wide.extend(text.chars().map(u32::from));
         }
         &self.wide

@@ -27,6 +27,36 @@ const TABLE: &str =
     "CREATE TABLE t AS SELECT value, repeat('x', 1000) AS r FROM generate_series(1, 12000)";
 const COUNT: &str = "SELECT count(*) AS n, sum(length(r)) AS s FROM t";
 
+/// Batches of few rows hold the memory of thousands each.
+#[test]
+fn tables_of_many_small_batches_take_what_their_rows_do() {
+    let file = "COPY (SELECT value AS id, 'a text of row ' || value AS s, 'short' AS t \
+                FROM generate_series(1, 2000)) TO 'x.parquet' OPTIONS ('format.max_row_group_size' 1)";
+    let ran = statements(
+        &["-m", "8m"],
+        &[
+            file,
+            "CREATE TABLE t AS SELECT * FROM 'x.parquet'",
+            "INSERT INTO t SELECT * FROM 'x.parquet' WHERE id <= 10",
+            "SELECT count(*) AS n, sum(id) AS i, min(s) AS s, count(DISTINCT t) AS t FROM t",
+        ],
+    );
+    assert_eq!(ran.out.lines().last(), Some("2010,2001055,a text of row 1,1"), "{}", ran.err);
+}
+
+/// The memory that DataFusion's sorts set aside follows the limit, unless it has been set.
+#[test]
+fn sorts_begin_under_small_limits() {
+    let sql = "SELECT value FROM generate_series(1, 1000) ORDER BY value * 7 % 1000, value";
+    for limit in ["4m", "6m", "16m"] {
+        let ran = statements(&["-m", limit], &[sql]);
+        assert!(ran.out.ends_with("\n714\n857\n"), "{limit}: {}", ran.err);
+        assert_eq!(ran.out.lines().count(), 1001);
+    }
+    let set = "SET datafusion.execution.sort_spill_reservation_bytes = 10000000";
+    assert_refused(&statements(&["-m", "6m"], &[set, sql]), &["sort_spill_reservation_bytes"]);
+}
+
 #[test]
 fn tables_count_in_the_memory_limit() {
     let ran = statements(&["-m", "64m"], &[TABLE, COUNT]);

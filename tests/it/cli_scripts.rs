@@ -172,6 +172,18 @@ fn functions_have_a_page_each() {
     let ran = run(folder.path(), &["-q", "-c", "\\h word_tokens"]);
     assert!(ran.out.starts_with("word_tokens(text)\n"), "{}{}", ran.out, ran.err);
     assert!(ran.out.contains("NFC") && ran.out.lines().all(|line| line.len() <= 82), "{}", ran.out);
+    for name in ["connected_components", "representatives", "one_to_one"] {
+        let ran = run(folder.path(), &["-q", "-c", &format!("\\h {name}")]);
+        assert!(ran.out.starts_with(&format!("{name}(pairs")), "{}{}", ran.out, ran.err);
+        assert!(ran.out.contains("(table function over pairs)"), "{}", ran.out);
+        assert!(
+            ran.out.contains("Example") && ran.out.lines().all(|line| line.len() <= 82),
+            "{}",
+            ran.out
+        );
+        let ran = run(folder.path(), &["-q", "--format", "csv", "-c", "\\h"]);
+        assert!(ran.out.contains(&format!("{name},TABLE\n")), "{}", ran.out);
+    }
     let ran = run(folder.path(), &["-q", "-c", "\\h nosuch"]);
     assert!(!ran.ok && ran.err.contains("no function nosuch"), "{}", ran.err);
 }

@@ -160,6 +160,23 @@ fn a_signal_while_nothing_runs_leaves_no_folder() {
     }
 }
 
+/// A call of a function that does not end in time keeps its thread, and with it the session.
+#[test]
+fn a_signal_within_a_long_call_leaves_no_folder() {
+    let sql = "SELECT levenshtein(repeat('ab', 20000000), repeat('abc', 20000000))";
+    for (signal, status) in SIGNALS {
+        let folder = tempfile::tempdir().expect("a folder");
+        let tmp = folder.path().join("tmp");
+        let mut child = start(&folder, &["-c", sql]);
+        let entries = || fs::read_dir(&tmp).expect("a folder").count();
+        wait_for("the folder of the session", || entries() > 0);
+        std::thread::sleep(std::time::Duration::from_millis(500));
+        kill(&child, signal);
+        assert_eq!(status_of(&mut child), status);
+        assert_eq!(entries(), 0);
+    }
+}
+
 #[test]
 fn no_end_of_the_program_leaves_temporary_files() {
     let join = |condition: &str| {

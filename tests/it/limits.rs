@@ -87,6 +87,43 @@ async fn too_little_memory_is_a_resource_error() {
     assert!(refused >= 6, "10 kB and 512 KiB cannot do");
 }
 
+/// Texts of 100,000 characters take what their function needs, for ASCII and other texts.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn long_texts_are_joined_under_small_limits() {
+    for (letters, bytes) in [("abcdefghij", 16 << 20), ("äbcdefghiß", 24 << 20)] {
+        // The last one is near to none of the others.
+        let table = format!(
+            "CREATE TABLE t AS SELECT value AS id, \
+             CASE WHEN value < 6 THEN repeat('{letters}', 10000) || repeat('x', value) || value \
+             ELSE repeat('jihgfedcba', 10000) END AS s FROM generate_series(1, 6)"
+        );
+        for condition in [
+            "levenshtein(a.s, b.s) <= 4",
+            "levenshtein(a.s, b.s) <= 40",
+            "damerau_levenshtein(a.s, b.s) <= 2",
+            "levenshtein_similarity(a.s, b.s) >= 0.99996",
+            "indel_similarity(a.s, b.s) >= 0.99999",
+            "jaro_winkler_similarity(a.s, b.s) >= 0.99999",
+        ] {
+            let sql = format!(
+                "SELECT a.id, b.id AS o FROM t a SIMJOIN t b ON {condition} AND a.id < b.id"
+            );
+            let answer = async |memory: Option<usize>, partitions: usize| {
+                let ctx = Session { memory, partitions, ..Session::on_cpu() }.context();
+                plan(&ctx, &table).await.unwrap().collect().await.unwrap();
+                rows(&ctx, &sql).await
+            };
+            let expected = answer(None, 2).await;
+            let near = expected.iter().filter(|row| !row.contains('6')).count();
+            assert!(near >= 4 && near == expected.len(), "{condition}: {expected:?}");
+            for partitions in [1, 2, 8] {
+                let found = answer(Some(bytes), partitions).await;
+                assert_same_rows(&found, &expected, &format!("{condition}, {partitions}"));
+            }
+        }
+    }
+}
+
 /// The pairs of two inputs with one set, 36 million, pass through a small pool.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_size_of_the_output_does_not_set_the_memory() {

@@ -71,6 +71,8 @@ mod properties;
 mod pty;
 mod results;
 mod results_fused;
+mod results_memory;
+mod results_nodes;
 mod row_orders;
 mod scores;
 mod self_joins;

@@ -426,10 +426,11 @@ async fn errors_say_what_would_work() {
             "connected_components((SELECT id, id AS other, 0.5 FROM doc), [0.5], 'up')",
             ["'distance'", "'up'"],
         ),
-        ("connected_components((SELECT id, toks FROM doc))", ["one type", "List"]),
+        ("connected_components((SELECT id, toks FROM doc))", ["one type", "doc.toks is List"]),
         ("connected_components()", ["reads the pairs", "SELECT a.id"]),
         ("connected_components(7)", ["pairs of a query", "not of 7"]),
-        ("connected_components(doc)", ["doc", "connected_components((SELECT * FROM doc))"]),
+        ("connected_components(doc)", ["reads two columns", "has 3"]),
+        ("connected_components(nosuch)", ["nosuch", "not found"]),
         ("representatives((SELECT id, id AS other, 1, 2 FROM doc))", ["the score", "has 4"]),
         ("representatives((SELECT id, id AS other FROM doc), 5)", ["takes no 5", "'distance'"]),
         ("one_to_one((SELECT id, id AS other FROM doc))", ["three columns", "b.id, score"]),
@@ -457,7 +458,9 @@ async fn explain_shows_what_runs() {
     );
     let text =
         explained(format!("EXPLAIN SELECT * FROM one_to_one(({SIMILAR}), 'distance')")).await;
-    assert_contains(&text, &["one_to_one: by=distance", "OneToOneExec: by=distance", "SortExec"]);
+    let sorted =
+        "OneToOneExec: by=distance, sort=[score@2 ASC NULLS LAST, left@0 ASC, right@1 ASC]";
+    assert_contains(&text, &["one_to_one: by=distance", sorted]);
     let analyzed =
         explained(format!("EXPLAIN ANALYZE SELECT * FROM representatives(({SIMILAR}))")).await;
     assert_contains(&analyzed, &["RepresentativesExec: by=similarity", "pairs=6"]);

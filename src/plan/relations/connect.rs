@@ -178,6 +178,11 @@ fn compares(
         op,
         Operator::Lt | Operator::LtEq | Operator::Gt | Operator::GtEq | Operator::NotEq
     );
+    // -0.0 and 0.0 are two nodes, and neither is less than the other.
+    let of_left = join.input(Side::Left).schema();
+    if of_left.fields().get(left).is_none_or(|field| field.data_type().is_floating()) {
+        return None;
+    }
     let is_column = |expr: &Expr, side: Side, index: usize| match expr {
         Expr::Column(column) => {
             join.input(side).schema().maybe_index_of_column(column) == Some(index)

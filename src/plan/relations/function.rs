@@ -4,14 +4,15 @@ use std::fmt;
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, FieldRef};
-use datafusion::common::{DFSchema, DFSchemaRef, Result, ScalarValue, plan_err};
-use datafusion::functions::core::expr_fn::{greatest, least};
-use datafusion::logical_expr::type_coercion::binary::comparison_coercion;
+use datafusion::common::{Column, DFSchema, DFSchemaRef, Result, ScalarValue, plan_err};
 use datafusion::logical_expr::{Cast, Expr, LogicalPlan, LogicalPlanBuilder, lit, when};
 
 use super::node::PairsNode;
+use super::node_type::{cast_to, common, flat};
+use super::ordered::ordered;
 use crate::plan::numbers::is_number;
 use crate::results::is_node_type;
+use crate::sql::PAIR_FUNCTIONS;
 
 /// Which of two scores is better.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Hash, Default)]
@@ -90,13 +91,10 @@ impl fmt::Display for PairFunction {
     }
 }
 
-/// The names of the functions.
-pub(super) const NAMES: [&str; 3] = ["connected_components", "representatives", "one_to_one"];
-
 impl PairFunction {
     /// The name in SQL.
     pub fn name(&self) -> &'static str {
-        let [components, representatives, one_to_one] = NAMES;
+        let [components, representatives, one_to_one] = PAIR_FUNCTIONS;
         match self {
             Self::ConnectedComponents { .. } => components,
             Self::Representatives { .. } => representatives,
@@ -109,7 +107,7 @@ impl PairFunction {
     /// # Errors
     ///
     /// A plan error that names the function where the plan has too few or too many columns, or where
-    /// its nodes have no common type with an order; where a threshold is NaN or stands there twice.
+    /// no type with an order holds its nodes without loss; where a threshold is NaN or stands there twice.
     pub fn over(self, pairs: LogicalPlan) -> Result<LogicalPlan> {
         let this = self.with_strictest_first()?;
         this.over_pairs(pairs)
@@ -156,12 +154,8 @@ impl PairFunction {
                 plan.project(output)?
             }
             Self::Representatives { .. } => {
-                let is_pair = left.clone().not_eq(right.clone());
-                let nodes = || vec![left.clone(), right.clone()];
-                let mut output = vec![
-                    greatest(nodes()).alias("later"),
-                    when(is_pair, least(nodes())).end()?.alias("earlier"),
-                ];
+                let [later, earlier] = ordered(left, right, plan.schema())?;
+                let mut output = vec![later.alias("later"), earlier.alias("earlier")];
                 output.extend(score.map(|score| score.alias("score")));
                 plan.project(output)?
             }
@@ -229,14 +223,9 @@ impl PairFunction {
         let wanted = match self {
             // Nodes of the two sides are not compared.
             Self::OneToOne { .. } => [left, right],
-            _ => match comparison_coercion(&left, &right) {
-                Some(node) => [flat(&node), flat(&node)],
-                None => {
-                    return plan_err!(
-                        "{} needs nodes of one type, found {left} and {right}; cast one of them",
-                        self.name()
-                    );
-                }
+            _ => match common(&left, &right) {
+                Some(node) => [node.clone(), node],
+                None => return self.lacks_common_type(schema, [left, right]),
             },
         };
         for wanted in &wanted {
@@ -245,6 +234,26 @@ impl PairFunction {
         let [left, right] = wanted;
         let [given_left, given_right] = given;
         Ok([(left != *given_left).then_some(left), (right != *given_right).then_some(right)])
+    }
+
+    fn lacks_common_type<T>(&self, schema: &DFSchema, [left, right]: [DataType; 2]) -> Result<T> {
+        let [first, second] = [0, 1].map(|index| Column::from(schema.qualified_field(index)));
+        // A text may be no number, and a double no integer: the other column is cast where it can be.
+        let is_rounded = |data_type: &DataType| data_type.is_floating();
+        let example = match (cast_to(&left), cast_to(&right)) {
+            (_, Some(name)) if right.is_string() => Some((&first, name)),
+            (Some(name), _) if left.is_string() || is_rounded(&right) => Some((&second, name)),
+            (_, Some(name)) => Some((&first, name)),
+            (Some(name), None) => Some((&second, name)),
+            (None, None) => None,
+        };
+        let example = example.map(|(column, name)| format!(": CAST({column} AS {name})"));
+        plan_err!(
+            "{} needs nodes of one type: its first column {first} is {left}, its second column {second} is \
+             {right}, and no type holds the values of both without loss; cast one of them{}",
+            self.name(),
+            example.unwrap_or_default()
+        )
     }
 
     /// The schema of the function over such pairs.
@@ -289,15 +298,6 @@ fn check_node_type(name: &str, data_type: &DataType) -> Result<()> {
     match is_node_type(data_type) {
         true => Ok(()),
         false => plan_err!("{name} needs nodes whose values have an order, not {data_type}"),
-    }
-}
-
-/// A type without dictionaries and runs, which rows do not keep.
-fn flat(data_type: &DataType) -> DataType {
-    match data_type {
-        DataType::Dictionary(_, values) => flat(values),
-        DataType::RunEndEncoded(_, values) => flat(values.data_type()),
-        other => other.clone(),
     }
 }
 

@@ -16,6 +16,8 @@ mod function;
 mod lift;
 mod nearest;
 mod node;
+mod node_type;
+mod ordered;
 mod physical;
 mod planner;
 

@@ -11,8 +11,8 @@ use super::node::PairsNode;
 use super::{PairFunction, ScoreOrder};
 use crate::results::{ConnectedComponentsExec, Merge, OneToOneExec, RepresentativesExec};
 
-/// The operator of a node over its planned input. On a cluster (`is_cluster`) each task unites the pairs
-/// that it reads, and one task what these give.
+/// The operator of a node over its planned input. On a cluster (`is_cluster`) each task unites or sorts the
+/// pairs that it reads, and one task what these give.
 pub(crate) fn plan_pairs(
     node: &PairsNode,
     inputs: &[Arc<dyn ExecutionPlan>],
@@ -34,10 +34,13 @@ pub(crate) fn plan_pairs(
             }
         }
         PairFunction::Representatives { order } => {
-            Arc::new(RepresentativesExec::try_new(input, schema, *order == ScoreOrder::Distance)?)
+            let is_distance = *order == ScoreOrder::Distance;
+            let operator = RepresentativesExec::try_new(input, schema, is_distance)?;
+            Arc::new(if is_cluster { operator } else { operator.sorting() })
         }
         PairFunction::OneToOne { order } => {
-            Arc::new(OneToOneExec::try_new(input, *order == ScoreOrder::Distance)?)
+            let operator = OneToOneExec::try_new(input, *order == ScoreOrder::Distance)?;
+            Arc::new(if is_cluster { operator } else { operator.sorting() })
         }
     })
 }

@@ -14,8 +14,8 @@ use datafusion::sql::sqlparser::ast::{
     Expr as SqlExpr, FunctionArg, FunctionArgExpr, Ident, ObjectName, Query, TableFactor,
 };
 
-use super::function::NAMES;
 use super::{PairFunction, ScoreOrder};
+use crate::sql::PAIR_FUNCTIONS;
 
 /// Plans [`PairFunction`]s.
 #[derive(Debug, Default)]
@@ -65,7 +65,7 @@ fn usage(name: &str) -> String {
 fn function_named(name: &ObjectName, context: &dyn RelationPlannerContext) -> Option<&'static str> {
     let [part] = name.0.as_slice() else { return None };
     let given = context.normalize_ident(part.as_ident()?.clone());
-    NAMES.into_iter().find(|name| *name == given)
+    PAIR_FUNCTIONS.into_iter().find(|name| *name == given)
 }
 
 /// Plans the query of an argument, or a common table expression by its name.
@@ -80,13 +80,15 @@ fn plan_query(
     }
     let relation = match argument {
         SqlExpr::Subquery(query) => derived(query.clone()),
-        // DataFusion resolves the tables of FROM before it plans, so that here only the name of a common
-        // table expression is known.
+        // The rewriting of the text has made a query of the name of a table. In a text that was not rewritten,
+        // only the name of a common table expression is known here.
         SqlExpr::Identifier(table) => {
             let named = context.plan(table_named(table.clone()));
             return named.map_err(|error| {
-                error
-                    .context(format!("{name} reads a query: write {name}((SELECT * FROM {table}))"))
+                error.context(format!(
+                    "{name} reads a table by its name in texts that simjoin_sql plans, and a query in all: write \
+                     {name}((SELECT * FROM {table}))"
+                ))
             });
         }
         other => {

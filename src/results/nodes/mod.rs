@@ -7,12 +7,17 @@
 mod shards;
 mod values;
 
+use arrow::compute::SortOptions;
 use datafusion::common::{Result, resources_datafusion_err};
 use datafusion::execution::memory_pool::MemoryReservation;
 
 use self::shards::{Bytes, Shards};
 pub(crate) use self::values::{NodeColumn, NodeType, Values, is_node_type};
 use crate::util::cancel::CancelFlag;
+
+/// The order of nodes, in which the NULLs inside of lists and rows come first. A sort, comparisons of rows in SQL
+/// and the bytes of [`Values::Rows`] have it.
+pub(crate) const NODE_ORDER: SortOptions = SortOptions { descending: false, nulls_first: true };
 
 /// The id of NULL.
 pub(crate) const NO_ID: u32 = u32::MAX;

@@ -8,6 +8,8 @@ use arrow::datatypes::{ArrowNativeType, DataType};
 use arrow::row::{RowConverter, Rows, SortField};
 use datafusion::common::{Result, internal_err, plan_err};
 
+use super::NODE_ORDER;
+
 /// The form in which nodes are compared.
 #[derive(Debug, Clone)]
 pub(crate) enum NodeType {
@@ -79,7 +81,7 @@ impl NodeType {
         if width_of(data_type).is_some() {
             return Ok(Self::Integers(data_type.clone()));
         }
-        let field = SortField::new(data_type.clone());
+        let field = SortField::new_with_options(data_type.clone(), NODE_ORDER);
         if !RowConverter::supports_fields(std::slice::from_ref(&field)) {
             return plan_err!("values of type {data_type} have no order, so they cannot be nodes");
         }

@@ -160,6 +160,7 @@ impl Boxes {
     }
 
     /// The number of runs.
+    #[cfg(test)]
     pub(crate) fn runs(&self) -> usize {
         self.runs.len()
     }

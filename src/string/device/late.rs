@@ -8,8 +8,8 @@ use crate::engine::{
     Cursor, MatchNeed, MatchSpec, Orders, PrepareContext, PreparedJoin, UnitCursor,
 };
 use crate::offload::{CpuJoin, Wanted};
-use crate::string::cursor::{CURSOR_BYTES, StringWorker};
-use crate::string::finder::{Finder, scratch_bytes};
+use crate::string::cursor::{CURSOR_BYTES, StringWorker, scratch_bytes_of};
+use crate::string::finder::Finder;
 use crate::string::join::StringJoin;
 use crate::string::prepared::Prepared;
 
@@ -43,11 +43,11 @@ impl CpuJoin for TextsOnCpu {
 
     fn unprepared(&self, wanted: Wanted) -> Box<dyn Cursor> {
         let join = self.join(wanted);
-        let finder = Finder::without_index(&join.build, join.threshold, join.spec.simd);
+        let finder = Finder::without_index(join.threshold, join.spec.simd);
         Box::new(UnitCursor::new(StringWorker::new(Arc::new(join), finder)))
     }
 
     fn least_bytes(&self) -> usize {
-        CURSOR_BYTES + scratch_bytes(self.0.build.longest())
+        CURSOR_BYTES + scratch_bytes_of(&self.0)
     }
 }

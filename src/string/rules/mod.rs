@@ -41,7 +41,7 @@ pub(crate) use levenshtein::{Levenshtein, levenshtein_each};
 pub(crate) use masks::Symbol;
 pub(crate) use meter::Cancelled;
 pub(crate) use queues::window;
-pub(crate) use scratch::Scratch;
+pub(crate) use scratch::{SCRATCH_OF_EDITS, SCRATCH_OF_JARO, Scratch};
 pub(crate) use threshold::{Threshold, similarity};
 
 /// The number of places in which two strings of one length differ, `None` for unequal lengths.

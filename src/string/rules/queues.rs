@@ -34,6 +34,13 @@ struct Slot {
 const NONE: u32 = u32::MAX;
 
 impl Queues {
+    #[cfg(test)]
+    pub(super) fn bytes(&self) -> usize {
+        self.slots.capacity() * size_of::<Slot>()
+            + 4 * (self.next.capacity() + self.common.capacity())
+            + 8 * self.taken.capacity()
+    }
+
     /// Common symbols and transpositions of two strings.
     pub(super) fn common<T: Symbol>(&mut self, a: &[T], b: &[T]) -> (usize, usize) {
         let window = window(a.len(), b.len());

@@ -90,6 +90,14 @@ struct Matrix {
 }
 
 impl Waves {
+    #[cfg(test)]
+    pub(super) fn bytes(&self) -> usize {
+        let rows =
+            [&self.forth, &self.back].map(|wave| wave.rows.capacity() + wave.next.capacity());
+        let strings = self.strings.iter().map(Vec::capacity);
+        strings.sum::<usize>() + 4 * rows.iter().sum::<usize>()
+    }
+
     /// The distance of two strings if it is at most `k` and if waves find it. The strings differ in their first and
     /// in their last symbols.
     pub(super) fn meet<T: Symbol>(
@@ -129,6 +137,7 @@ impl Waves {
     fn begin<T: Symbol>(&mut self, strings: [&[T]; 2], zero: usize) -> Option<Matrix> {
         for ((string, bytes), border) in strings.into_iter().zip(&mut self.strings).zip(BORDERS) {
             bytes.clear();
+            bytes.reserve_exact(string.len() * T::BYTES + 2 * WORD);
             bytes.resize(WORD, border);
             T::append(string, bytes);
             let greatest = match T::BYTES {
