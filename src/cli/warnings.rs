@@ -33,7 +33,8 @@ fn collect(plan: &Arc<dyn ExecutionPlan>, warnings: &mut Vec<String>) {
         let range = match function.extremes() {
             [0.0, 1.0] => "is at most 1, and 80% are 0.8",
             [0.0, _] => "counts common elements",
-            _ => "is never less than 0",
+            _ if function.info().order == Order::Distance => "is never less than 0",
+            _ => "is never greater",
         };
         let predicate = without_types(&join.text);
         warnings.push(match predicate.contains("NULL") {
