@@ -1,4 +1,4 @@
-//! Exact set-similarity joins for [Apache DataFusion](https://datafusion.apache.org).
+//! Exact similarity joins of sets, texts and vectors for [Apache DataFusion](https://datafusion.apache.org).
 //!
 //! A set-similarity join finds the pairs of rows whose token sets are similar: near-duplicate
 //! documents, records of one entity in two tables, users with the same taste. In SQL it is a join

@@ -125,6 +125,8 @@ fn install_parts_of(
         match same_name {
             None => present.push(function),
             Some(other) if *other == function => {}
+            // A user's function of that name stays.
+            Some(_) if functions::is_dispensable(&function) => {}
             Some(other) => {
                 return plan_err!(
                     "the session has a function {} already, and the similarity join needs that \

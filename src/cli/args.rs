@@ -11,8 +11,9 @@ use super::output::{Format, PrintOptions};
 use super::size::parse_size;
 use super::table::{Columns, Expanded, MaxRows};
 
-/// Exact set-similarity joins in SQL. Without -c and -f, statements are read from standard input,
-/// with a prompt where that is a terminal.
+/// Exact similarity joins in SQL, of sets of tokens, texts and vectors: near-duplicates, records of one
+/// thing in two tables, misspelt names, nearest rows. Without -c and -f, statements are read from
+/// standard input, with a prompt where that is a terminal; \? lists the commands there, \h the functions.
 #[derive(Debug, Parser)]
 #[command(name = "simjoin", version, about, args_conflicts_with_subcommands = true)]
 pub struct Args {

@@ -44,9 +44,14 @@ pub(super) const HELP: &str = "\
 \\?               this help
 \\q               quit
 
-Statements end with a semicolon. SIMJOIN joins by similarity:
+Statements end with a semicolon. SIMJOIN joins by the similarity of sets (jaccard of
+word_tokens or qgrams), texts (levenshtein, jaro_winkler_similarity) or vectors
+(array_distance, cosine_distance); NEAREST has the best rows of each row, and
+representatives, connected_components and one_to_one make groups of pairs:
   SELECT a.id, b.id FROM 'x.parquet' a SIMJOIN 'x.parquet' b
   ON jaccard(a.tokens, b.tokens) >= 0.8 AND a.id < b.id;
+  SELECT a.id, b.id FROM 'x.csv' a SIMJOIN 'y.csv' b
+  NEAREST 1 BY DISTANCE levenshtein(a.name, b.name) ON levenshtein(a.name, b.name) <= 3;
 Its options: SHOW simjoin; SET simjoin.strategy = 'ppjoin'; RESET simjoin.strategy;";
 
 impl Command {

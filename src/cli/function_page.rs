@@ -5,7 +5,7 @@ use std::fmt::Write;
 use datafusion::execution::SessionState;
 use datafusion::logical_expr::Documentation;
 
-use super::pair_functions;
+use super::{meanings, pair_functions};
 use crate::config::nearest;
 
 /// Columns of a terminal.
@@ -49,6 +49,9 @@ pub(super) fn page(state: &SessionState, name: &str) -> Result<String, String> {
         .collect();
     names.sort_unstable();
     names.dedup();
+    if let Some(advice) = meanings::of_function(&name) {
+        return Err(format!("there is no function {name}; {advice}"));
+    }
     let part = name.trim_matches('%');
     let like: Vec<&str> =
         names.iter().copied().filter(|n| part.len() > 1 && n.contains(part)).collect();
@@ -308,5 +311,7 @@ Example
         assert_eq!(told("jacard"), "there is no function jacard; did you mean jaccard?");
         assert!(told("%gram").contains("qgrams"), "{}", told("%gram"));
         assert_eq!(told("nosuch"), "there is no function nosuch; \\h lists all");
+        let accents = told("strip_accents");
+        assert!(accents.contains("; unaccent(text) drops accents"), "{accents}");
     }
 }

@@ -17,7 +17,8 @@ pub(super) fn hint(error: &DataFusionError, message: &str, sql: &str) -> Option<
     if let DataFusionError::SchemaError(inner, _) = error.find_root()
         && let SchemaError::FieldNotFound { field, valid_fields } = inner.as_ref()
     {
-        return unknown_field(field, valid_fields, sql);
+        let advice = of_clauses(field, sql).map(str::to_string);
+        return advice.or_else(|| unknown_field(field, valid_fields, sql));
     }
     if message.contains("similarity is 0")
         && let Some(division) = integer_division(sql)
@@ -26,6 +27,10 @@ pub(super) fn hint(error: &DataFusionError, message: &str, sql: &str) -> Option<
     }
     if let Some(table) = between(message, "table '", "' not found") {
         return unknown_table(table);
+    }
+    let table_function = between(message, "table function '", "'");
+    if let Some(advice) = table_function.and_then(meanings::of_function) {
+        return Some(advice.to_string());
     }
     if let Some(name) = between(message, "Invalid function '", "'") {
         let advice = meanings::of_function(name);
@@ -113,10 +118,25 @@ fn of_other_systems(message: &str, sql: &str) -> Option<&'static str> {
     if message.contains(OUTER_COLUMN) {
         return Some(meanings::NEAREST);
     }
+    if message.contains("found: NEAREST") {
+        return Some(meanings::NEAREST_BEFORE_ON);
+    }
+    if sql.to_lowercase().contains("normalized") && message.contains("ormalized") {
+        return Some(meanings::FORMS);
+    }
     if is_remainder_of_texts(message) {
         return Some(meanings::PERCENT);
     }
     meanings::of_operator(sql)
+}
+
+/// Advice where a field is none because the statement has a clause or a keyword of other systems.
+fn of_clauses(field: &Column, sql: &str) -> Option<&'static str> {
+    let is_form = ["nfc", "nfd", "nfkc", "nfkd"].contains(&field.name().to_lowercase().as_str());
+    if is_form && sql.to_lowercase().contains("normalize") {
+        return Some(meanings::FORMS);
+    }
+    meanings::of_clause(sql)
 }
 
 /// `'a' % 'b'`
@@ -294,7 +314,7 @@ mod tests {
             ),
             (
                 "SELECT 1 FROM t a, LATERAL (SELECT 1 FROM t b ORDER BY jaccard(a.toks, b.toks) LIMIT 3)",
-                "QUALIFY",
+                "NEAREST 5 BY SIMILARITY",
             ),
             ("SELECT nam FROM t", "did you mean name?"),
             ("SELECT a.nam FROM t a, t b", "did you mean a.name?"),

@@ -1,178 +1,15 @@
 //! Functions and operators of other systems: what this one has in their place.
 
+mod advice;
+mod names;
+
 use datafusion::sql::sqlparser::dialect::GenericDialect;
-use datafusion::sql::sqlparser::tokenizer::Tokenizer;
+use datafusion::sql::sqlparser::keywords::Keyword;
+use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
 
-/// Advice for those who look for edit distance joins.
-pub(super) const EDIT_DISTANCE: &str = "of two texts there are levenshtein(a, b), \
-     damerau_levenshtein(a, b) and, of texts of one length, hamming(a, b), joined by ON levenshtein(a.s, b.s) \
-     <= 2; relative to the lengths, levenshtein_similarity(a, b) and indel_similarity(a, b), joined by >= 0.8";
+use names::FUNCTIONS;
 
-const JARO: &str = "they are jaro_similarity(a, b) and jaro_winkler_similarity(a, b), joined by ON \
-     jaro_winkler_similarity(a.s, b.s) >= 0.9";
-
-const TRIGRAMS: &str = "as pg_trgm's similarity, without its padding by blanks: \
-     jaccard(qgrams(lower(a), 3), qgrams(lower(b), 3)), with SIMJOIN … ON … >= 0.3";
-
-const TOKENS: &str = "word_tokens(text) gives the words of a text in lower case, qgrams(text, 3) its \
-     runs of 3 characters, shingles(word_tokens(text), 2) its pairs of words";
-
-const SPLIT: &str = "string_to_array(text, delimiter) splits a text into a list, \
-     string_to_array(regexp_replace(text, pattern, ' ', 'g'), ' ') does so by a pattern; \
-     word_tokens(text) gives the words";
-
-/// Advice for those who look for the k nearest rows.
-pub(super) const NEAREST: &str = "the k best of each row: FROM a SIMJOIN b ON jaccard(a.t, b.t) >= 0.1 \
-     QUALIFY row_number() OVER (PARTITION BY a.id ORDER BY jaccard(a.t, b.t) DESC) <= 5; with \
-     vectors, ON array_distance(a.v, b.v) <= 0.5 and the least distance first";
-
-const COSINE: &str = "the cosine similarity of two vectors is 1 - cosine_distance(a, b), and vectors \
-     are joined by ON cosine_distance(a.v, b.v) <= 0.2; of sets of tokens it is set_cosine(a, b)";
-
-const VECTORS: &str = "vectors have array_distance(a, b) (Euclidean), cosine_distance(a, b) and \
-     inner_product(a, b)";
-
-const HASHES: &str = "no hashes are needed, the join is exact and indexed: SIMJOIN … ON \
-     jaccard(a.tokens, b.tokens) >= 0.8";
-
-const SOUNDS: &str = "there are no phonetic codes; names are joined by ON jaro_winkler_similarity(a.s, b.s) >= \
-     0.9 or levenshtein(a.s, b.s) <= 2";
-
-const RATIOS: &str = "of words, jaccard(word_tokens(a), word_tokens(b)) or \
-     containment(word_tokens(a), word_tokens(b)); of characters, jaccard(qgrams(a, 3), qgrams(b, 3)) or \
-     indel_similarity(a, b)";
-
-const WEIGHTS: &str = "tokens have no weights: jaccard(word_tokens(a), word_tokens(b)) counts each of them \
-     once";
-
-/// Names, without underscores, and the advice for them.
-const FUNCTIONS: [(&[&str], &str); 12] = [
-    (
-        &[
-            "damerau",
-            "dameraulevenshtein",
-            "dameraulevenshteindistance",
-            "editdist",
-            "editdist3",
-            "editdistance",
-            "editdistancesimilarity",
-            "hammingdistance",
-            "levenshteindistance",
-            "levenshteinlessequal",
-            "mismatches",
-            "osadistance",
-        ],
-        EDIT_DISTANCE,
-    ),
-    (
-        &[
-            "jaro",
-            "jarodistance",
-            "jarosimilarity",
-            "jarowinkler",
-            "jarowinklerdistance",
-            "jarowinklersimilarity",
-        ],
-        JARO,
-    ),
-    (
-        &[
-            "setlimit",
-            "showtrgm",
-            "similarity",
-            "strictwordsimilarity",
-            "trigramsimilarity",
-            "trgmsimilarity",
-            "wordsimilarity",
-        ],
-        TRIGRAMS,
-    ),
-    (
-        &[
-            "bigrams",
-            "charngrams",
-            "ngram",
-            "ngrams",
-            "qgram",
-            "shingle",
-            "splitwords",
-            "tokenise",
-            "tokenize",
-            "tokens",
-            "totokens",
-            "totsvector",
-            "trigrams",
-            "wordshingles",
-            "wordtokenize",
-            "words",
-        ],
-        TOKENS,
-    ),
-    (
-        &[
-            "regexpsplit",
-            "regexpsplittoarray",
-            "regexpsplittotable",
-            "split",
-            "splittoarray",
-            "strsplit",
-            "strsplitregex",
-            "stringsplit",
-            "stringsplitregex",
-        ],
-        SPLIT,
-    ),
-    (
-        &["approxtopk", "arrayknn", "knn", "nearest", "nearestneighbors", "topk", "vectorsearch"],
-        NEAREST,
-    ),
-    (
-        &[
-            "arraycosinesimilarity",
-            "cosinesim",
-            "cosinesimilarity",
-            "listcosinesimilarity",
-            "vectorcosinesimilarity",
-        ],
-        COSINE,
-    ),
-    (
-        &[
-            "arraycosinedistance",
-            "arraydotproduct",
-            "arrayinnerproduct",
-            "arraynegativeinnerproduct",
-            "dot",
-            "euclideandistance",
-            "l1distance",
-            "l2distance",
-            "listcosinedistance",
-            "listdotproduct",
-            "listinnerproduct",
-            "listnegativeinnerproduct",
-            "negativeinnerproduct",
-            "vectordistance",
-            "veccosinedistance",
-            "vecl2distance",
-        ],
-        VECTORS,
-    ),
-    (&["lsh", "minhash", "minhashlsh", "minhashsignature", "simhash"], HASHES),
-    (&["difference", "dmetaphone", "dmetaphonealt", "metaphone", "soundex"], SOUNDS),
-    (
-        &[
-            "fuzzratio",
-            "fuzzymatch",
-            "partialratio",
-            "ratio",
-            "tokensetratio",
-            "tokensortratio",
-            "tversky",
-        ],
-        RATIOS,
-    ),
-    (&["bm25", "idf", "tfidf", "weightedjaccard"], WEIGHTS),
-];
+pub(super) use advice::{EDIT_DISTANCE, FORMS, NEAREST, NEAREST_BEFORE_ON};
 
 /// The means of this system in place of a function of that name.
 pub(super) fn of_function(name: &str) -> Option<&'static str> {
@@ -180,17 +17,23 @@ pub(super) fn of_function(name: &str) -> Option<&'static str> {
     FUNCTIONS.iter().find(|(names, _)| names.contains(&plain.as_str())).map(|(_, advice)| *advice)
 }
 
-/// Operators on vectors and texts of PostgreSQL's extensions, longer ones first where one begins
+/// Operators on vectors, texts and bits of PostgreSQL and its extensions, longer ones first where one begins
 /// another.
-const OPERATORS: [(&str, &str); 8] = [
+const OPERATORS: [(&str, &str); 13] = [
+    ("<<->", advice::TRIGRAMS),
+    ("<->>", advice::TRIGRAMS),
     ("<=>", "the cosine distance is cosine_distance(a, b); <=> is IS NOT DISTINCT FROM"),
     ("<->", "the Euclidean distance is array_distance(a, b)"),
     ("<#>", "the inner product is inner_product(a, b), which is great where vectors are similar"),
-    ("<+>", "there is no taxicab distance; the Euclidean one is array_distance(a, b)"),
-    ("<<%", TRIGRAMS),
-    ("%>>", TRIGRAMS),
-    ("<%", TRIGRAMS),
-    ("%>", TRIGRAMS),
+    ("<+>", advice::MANHATTAN),
+    ("<~>", advice::HAMMING),
+    ("<%>", advice::SET_DISTANCE),
+    ("<<%", advice::TRIGRAMS),
+    ("%>>", advice::TRIGRAMS),
+    ("<%", advice::TRIGRAMS),
+    ("%>", advice::TRIGRAMS),
+    // Between blanks, as other operators begin with it.
+    (" # ", "the exclusive or of integers is a ^ b; their bits are not counted yet"),
 ];
 
 /// Advice on the first such operator of the statement, outside of its texts and comments.
@@ -211,11 +54,29 @@ pub(super) fn of_operator(sql: &str) -> Option<&'static str> {
 }
 
 /// Advice on `%` between texts.
-pub(super) const PERCENT: &str = TRIGRAMS;
+pub(super) const PERCENT: &str = advice::TRIGRAMS;
+
+/// Advice on clauses that other systems have for the best rows of each row: `LIMIT 3 BY a.id`.
+pub(super) fn of_clause(sql: &str) -> Option<&'static str> {
+    let tokens = Tokenizer::new(&GenericDialect {}, sql).with_unescape(false).tokenize().ok()?;
+    let tokens: Vec<&Token> =
+        tokens.iter().filter(|token| !matches!(token, Token::Whitespace(_))).collect();
+    let is = |token: &Token, keyword| matches!(token, Token::Word(word) if word.keyword == keyword);
+    let found = tokens.windows(3).any(|window| {
+        is(window[0], Keyword::LIMIT)
+            && matches!(window[1], Token::Number(..))
+            && is(window[2], Keyword::BY)
+    });
+    found.then_some(NEAREST)
+}
 
 #[cfg(test)]
 mod tests {
+    use datafusion::execution::SessionStateBuilder;
+    use datafusion::prelude::SessionContext;
+
     use super::*;
+    use crate::session::{SimJoinContextExt, install};
 
     #[test]
     fn names_are_found_however_they_are_written() {
@@ -228,7 +89,7 @@ mod tests {
             ("split", "string_to_array"),
             ("string_split", "string_to_array"),
             ("regexp_split_to_array", "regexp_replace"),
-            ("knn", "QUALIFY"),
+            ("knn", "NEAREST 5 BY"),
             ("array_cosine_similarity", "1 - cosine_distance"),
             ("list_cosine_similarity", "1 - cosine_distance"),
             ("l2_distance", "array_distance"),
@@ -249,6 +110,213 @@ mod tests {
     }
 
     #[test]
+    fn the_names_of_databases_and_libraries_bring_what_there_is() {
+        for (names, expected) in [
+            ("vec_distance_l2 vector_l2_distance vec_distance_euclidean", "array_distance(a, b)"),
+            ("l2squareddistance L2SquaredDistance squared_euclidean l2_squared", "sqrt(0.25)"),
+            ("vec_distance_cosine approx_cosine_similarity", "cosine_distance(a, b)"),
+            ("distance VECTOR_DISTANCE", "cosine_distance(a, b) and"),
+            ("manhattan_distance L1Distance", "Manhattan"),
+            ("linfdistance LinfDistance", "Chebyshev"),
+            ("tanimoto tanimoto_sml tanimoto_similarity", "jaccard(a.bits, b.bits)"),
+            (
+                "bit_count bitcount bitCount popcount bit_hamming_distance bithammingdistance",
+                "64 - 6",
+            ),
+            ("hamming_distance mismatches byteHammingDistance", "hamming(a, b)"),
+            ("jaccard_distance", "1 - jaccard"),
+            ("st_dwithin haversine greatcircledistance st_distance", "radians(lat)"),
+            ("min_by arg_min argMax max_by", "first_value(x ORDER BY y)"),
+            ("VECTOR_SEARCH knn topk nearest", "NEAREST 5 BY"),
+            ("EDITDISTANCE EDIT_DISTANCE editDistance editDistanceUTF8", "levenshtein(a, b)"),
+            ("ngramDistance ngramSearch", "qgrams(a, 4)"),
+            ("arrayIntersect", "array_intersect(a, b)"),
+            ("soundex metaphone dmetaphone", "phonetic"),
+            ("partial_ratio token_set_ratio token_sort_ratio", "indel_similarity"),
+            ("strip_accents remove_accents deaccent unidecode", "unaccent(text)"),
+            ("nfc_normalize NORMALIZE_AND_CASEFOLD normalizeUTF8NFC", "normalize(text, 'NFC')"),
+            ("lcase fold_case", "casefold(text)"),
+            ("date_diff DATEDIFF", "a.d - b.d"),
+        ] {
+            for name in names.split(' ') {
+                let advice = of_function(name);
+                assert!(advice.is_some_and(|a| a.contains(expected)), "{name}: {advice:?}");
+            }
+        }
+    }
+
+    /// What each advice tells to write, as statements that run; `…` stands for `SELECT 1 FROM t a SIMJOIN t b`.
+    const STATEMENTS: &[(&str, &str, &str)] = &[
+        (advice::EDIT_DISTANCE, "ON levenshtein(a.s, b.s) <= 2", "… {}"),
+        (advice::EDIT_DISTANCE, "levenshtein_similarity(a, b)", "SELECT {} FROM x"),
+        (
+            advice::HAMMING,
+            "ON hamming(a.s, b.s) <= 2 AND character_length(a.s) = character_length(b.s)",
+            "… {}",
+        ),
+        (advice::HAMMING, "ON overlap(a.bits, b.bits) >= 64 - 6", "… {}"),
+        (
+            advice::HAMMING,
+            "2 * i + ((x >> i) & 1)",
+            "SELECT array_agg({}) FROM (SELECT id, id AS x, unnest(range(0, 64)) AS i FROM t) GROUP BY id",
+        ),
+        (advice::BITS, "ON overlap(a.bits, b.bits) >= 64 - 6", "… {}"),
+        (advice::BITS, "ON jaccard(a.bits, b.bits) >= 0.7", "… {}"),
+        (
+            advice::BITS,
+            "(x >> i) & 1",
+            "SELECT array_agg(i) FROM (SELECT id, id AS x, unnest(range(0, 64)) AS i FROM t) WHERE {} = 1 \
+             GROUP BY id",
+        ),
+        (advice::TANIMOTO, "ON jaccard(a.bits, b.bits) >= 0.7", "… {}"),
+        (advice::JARO, "ON jaro_winkler_similarity(a.s, b.s) >= 0.9", "… {}"),
+        (advice::SETS, "ON jaccard(a.toks, b.toks) >= 0.8", "… {}"),
+        (advice::SETS, "overlap_coefficient(a, b)", "SELECT {} FROM l"),
+        (advice::SETS, "qgrams(text, 3)", "SELECT {} FROM x"),
+        (advice::SET_DISTANCE, "ON jaccard(a.toks, b.toks) >= 0.8", "… {}"),
+        (
+            advice::SET_DISTANCE,
+            "1 - jaccard(a.toks, b.toks)",
+            "SELECT {} FROM t a SIMJOIN t b ON jaccard(a.toks, b.toks) >= 0.8",
+        ),
+        (advice::COMMON, "ON overlap(a.toks, b.toks) >= 2", "… {}"),
+        (advice::COMMON, "array_except(a, b)", "SELECT {} FROM l"),
+        (
+            advice::TRIGRAMS,
+            "jaccard(qgrams(lower(a), 3), qgrams(lower(b), 3))",
+            "SELECT 1 FROM x SIMJOIN (SELECT b AS c FROM x) y ON \
+             jaccard(qgrams(lower(a), 3), qgrams(lower(c), 3)) >= 0.3 -- {}",
+        ),
+        (advice::NGRAMS, "dice(qgrams(a, 4), qgrams(b, 4))", "SELECT {} FROM x"),
+        (advice::NGRAMS, "containment(qgrams(a, 4), qgrams(b, 4))", "SELECT {} FROM x"),
+        (advice::TOKENS, "shingles(word_tokens(text), 2)", "SELECT {} FROM x"),
+        (
+            advice::SPLIT,
+            "string_to_array(regexp_replace(text, pattern, ' ', 'g'), ' ')",
+            "SELECT {} FROM (SELECT text, '-+' AS pattern FROM x)",
+        ),
+        (
+            advice::NEAREST,
+            "FROM a SIMJOIN b NEAREST 5 BY SIMILARITY jaccard(a.toks, b.toks) ON a.id <> b.id",
+            "WITH a AS (SELECT * FROM t), b AS (SELECT * FROM t) SELECT a.id {}",
+        ),
+        (
+            advice::NEAREST,
+            "NEAREST 5 BY DISTANCE array_distance(a.v, b.v)",
+            "SELECT 1 FROM t a LEFT SIMJOIN t b {} ON a.id <> b.id",
+        ),
+        (
+            advice::NEAREST_BEFORE_ON,
+            "FROM a SIMJOIN b NEAREST 5 BY DISTANCE levenshtein(a.s, b.s) ON a.id <> b.id",
+            "WITH a AS (SELECT * FROM t), b AS (SELECT * FROM t) SELECT a.id {}",
+        ),
+        (
+            advice::BEST_ROW,
+            "first_value(x ORDER BY y DESC)",
+            "SELECT {} FROM (VALUES (1, 2)) p(x, y)",
+        ),
+        (
+            advice::BEST_ROW,
+            "FROM a SIMJOIN b NEAREST 1 BY DISTANCE levenshtein(a.s, b.s) ON a.id <> b.id",
+            "WITH a AS (SELECT * FROM t), b AS (SELECT * FROM t) SELECT a.id {}",
+        ),
+        (advice::COSINE, "ON cosine_distance(a.v, b.v) <= 0.2", "… {}"),
+        (advice::COSINE, "1 - cosine_distance(a, b)", "SELECT {} FROM p"),
+        (advice::VECTORS, "ON array_distance(a.v, b.v) <= 0.5", "… {}"),
+        (advice::VECTORS, "inner_product(a, b)", "SELECT {} FROM p"),
+        (advice::EUCLIDEAN, "ON array_distance(a.v, b.v) <= 0.5", "… {}"),
+        (advice::SQUARED, "ON array_distance(a.v, b.v) <= sqrt(0.25)", "… {}"),
+        (advice::SQUARED, "power(array_distance(a, b), 2)", "SELECT {} FROM p"),
+        (advice::MANHATTAN, "ON array_distance(a.v, b.v) <= 0.5", "… {}"),
+        (advice::CHEBYSHEV, "ON array_distance(a.v, b.v) <= 0.5 * sqrt(2)", "… {}"),
+        (advice::INNER_PRODUCT, "ON inner_product(a.v, b.v) >= 0.9", "… {}"),
+        (advice::INNER_PRODUCT, "-inner_product(a, b)", "SELECT {} FROM p"),
+        (
+            advice::SPHERE,
+            "[6371000 * cos(radians(lat)) * cos(radians(lon)), 6371000 * cos(radians(lat)) * \
+             sin(radians(lon)), 6371000 * sin(radians(lat))] AS p",
+            "WITH g AS (SELECT {} FROM (VALUES (52.5, 13.4)) q(lat, lon)) \
+             SELECT 1 FROM g a SIMJOIN g b ON array_distance(a.p, b.p) <= 50",
+        ),
+        (advice::HASHES, "jaccard(a.toks, b.toks) >= 0.8", "… ON {}"),
+        (advice::SOUNDS, "ON jaro_winkler_similarity(a.s, b.s) >= 0.9", "… {}"),
+        (advice::SOUNDS, "levenshtein(a.s, b.s) <= 2", "… ON {}"),
+        (advice::RATIOS, "jaccard(word_tokens(a), word_tokens(b))", "SELECT {} FROM x"),
+        (advice::RATIOS, "indel_similarity(a, b)", "SELECT {} FROM x"),
+        (advice::WEIGHTS, "jaccard(word_tokens(a), word_tokens(b))", "SELECT {} FROM x"),
+        (
+            advice::ACCENTS,
+            "ON levenshtein(unaccent(casefold(a.s)), unaccent(casefold(b.s))) <= 1",
+            "… {}",
+        ),
+        (advice::ACCENTS, "normalize(text, 'NFC')", "SELECT {} FROM x"),
+        (advice::CASES, "casefold(text)", "SELECT {} FROM x"),
+        (advice::FORMS, "x = normalize(x, 'NFC')", "SELECT {} FROM (SELECT text AS x FROM x)"),
+        (advice::DAYS, "a.d - b.d", "SELECT {} FROM t a, t b"),
+        (advice::DAYS, "ON abs(a.d - b.d) <= 3", "SELECT 1 FROM t a JOIN t b {}"),
+    ];
+
+    async fn context() -> SessionContext {
+        let builder = SessionStateBuilder::new_with_default_features();
+        let ctx = SessionContext::new_with_state(install(builder).unwrap().build());
+        for sql in [
+            "CREATE TABLE t AS SELECT 1 AS id, 'name' AS s, ['x', 'y'] AS toks, [1, 2] AS bits, \
+             [0.5, 0.25] AS v, DATE '2026-11-28' AS d",
+            "CREATE TABLE x AS SELECT 'some' AS a, 'text' AS b, 'some text' AS text",
+            "CREATE TABLE l AS SELECT [1, 2] AS a, [2, 3] AS b",
+            "CREATE TABLE p AS SELECT [1.0, 2.0] AS a, [2.0, 3.0] AS b",
+        ] {
+            ctx.sql(sql).await.unwrap().collect().await.unwrap();
+        }
+        ctx
+    }
+
+    #[tokio::test]
+    async fn the_statements_of_every_advice_run() {
+        let ctx = context().await;
+        for (_, advice) in FUNCTIONS.iter().chain(&OPERATORS.map(|(_, a)| (&[][..], a))) {
+            let is_long = STATEMENTS.iter().any(|(of, ..)| of == advice);
+            let is_short = !advice.contains("ON ") && advice.len() < 120;
+            assert!(is_long || is_short, "no statement of: {advice}");
+        }
+        for (advice, part, template) in STATEMENTS {
+            assert!(advice.contains(part), "{part} is not in: {advice}");
+            let sql = template.replace('…', "SELECT 1 FROM t a SIMJOIN t b").replace("{}", part);
+            let ran = async { ctx.simjoin_sql(&sql).await?.collect().await };
+            ran.await.unwrap_or_else(|error| panic!("{sql}: {error}"));
+        }
+    }
+
+    /// The calls in each advice are those of functions that there are.
+    #[tokio::test]
+    async fn advice_names_functions_that_there_are() {
+        let state = context().await.state();
+        let advices = FUNCTIONS.iter().map(|(_, advice)| *advice);
+        for advice in advices.chain(OPERATORS.map(|(_, advice)| advice)) {
+            for (at, _) in advice.match_indices('(') {
+                let name = advice[..at].rsplit(|c: char| !c.is_alphanumeric() && c != '_').next();
+                let name = name.unwrap_or_default();
+                // A parenthesis of its own, and a keyword before one.
+                if name.is_empty() || name.chars().all(|c| c.is_uppercase()) {
+                    continue;
+                }
+                let is_known = state.scalar_functions().contains_key(name)
+                    || state.aggregate_functions().contains_key(name)
+                    || state.window_functions().contains_key(name);
+                assert!(is_known, "{name} in: {advice}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_limit_of_each_row_is_known() {
+        let is_told = |sql| of_clause(sql) == Some(NEAREST);
+        assert!(is_told("SELECT * FROM t a, t b ORDER BY d LIMIT 3 BY a.id"));
+        assert!(!is_told("SELECT * FROM t ORDER BY d LIMIT 3"));
+        assert!(!is_told("SELECT 'LIMIT 3 BY' -- LIMIT 3 BY x"));
+    }
+
+    #[test]
     fn operators_are_told_from_texts() {
         for (sql, expected) in [
             ("SELECT 1 FROM t a, t b WHERE a.v <=> b.v < 0.1", Some("cosine_distance")),
@@ -256,6 +324,10 @@ mod tests {
             ("SELECT a <#> b", Some("inner_product")),
             ("SELECT a <+> b", Some("taxicab")),
             ("SELECT a <% b", Some("pg_trgm")),
+            ("SELECT a <%> b", Some("1 - jaccard")),
+            ("SELECT a <~> b", Some("hamming(a, b)")),
+            ("SELECT a <<-> b", Some("pg_trgm")),
+            ("SELECT a.h # b.h", Some("a ^ b")),
             ("SELECT '<=>', \"<->\" -- <#>\n", None),
             ("SELECT a < -b, a % b, a <= b", None),
         ] {

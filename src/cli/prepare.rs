@@ -123,6 +123,7 @@ pub(super) async fn prepare(
     let plan = writes::with_destination(plan)?;
     let mut warnings = tokenizers::warnings(&plan);
     warnings.extend(warnings::of_vectors(&plan));
+    warnings.extend(warnings::of_divisions(&plan));
     writes::check_columns(&plan)?;
     Ok(Some(Prepared { frame: DataFrame::new(state, plan), warnings, gathered }))
 }

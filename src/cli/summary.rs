@@ -192,7 +192,7 @@ fn advice(join: &Join<'_>, elapsed: Duration) -> Vec<String> {
     }
     advice.extend(of_sides(join));
     advice.extend(match join.greatest().0 {
-        Phase::Encode => of_encoding(join),
+        Phase::Encode => Some(of_encoding(join)),
         Phase::Choose => Some(of_choice(join)),
         Phase::Order | Phase::Index | Phase::Upload => None,
         Phase::Filter => Some(of_candidates(join)),
@@ -248,11 +248,16 @@ fn of_choice(join: &Join<'_>) -> String {
     }
 }
 
-fn of_encoding(join: &Join<'_>) -> Option<String> {
-    ["qgrams(", "word_tokens(", "shingles("].iter().any(|name| join.has(name)).then(|| {
-        "fewer rows, by conditions on each side, or tokens stored in a Parquet file save encoding"
-            .to_string()
-    })
+/// Tokenizers in a view below the join are not seen in its description.
+fn of_encoding(join: &Join<'_>) -> String {
+    let tokenizes = ["qgrams(", "word_tokens(", "shingles("].iter().any(|name| join.has(name));
+    let stored = match tokenizes {
+        true => ", or tokens stored in a Parquet file save encoding",
+        false => {
+            ", save encoding; so do tokens stored in a Parquet file, if they are made of texts here"
+        }
+    };
+    format!("fewer rows, by conditions on each side{stored}")
 }
 
 /// A bound that leaves fewer pairs, and a key unless there is one.
@@ -409,7 +414,18 @@ mod tests {
                 "the left side was indexed, which has 9,000 rows, the other one 100: exchange them, \
                  or SET simjoin.build_side = 'right'",
             ),
-            (TWO, &[], &[("build_encode_time", 900)], "tokens stored in a Parquet file"),
+            (
+                TWO,
+                &[],
+                &[("build_encode_time", 900)],
+                "fewer rows, by conditions on each side, or tokens stored in a Parquet file save encoding",
+            ),
+            (
+                SELF,
+                &[],
+                &[("probe_encode_time", 900)],
+                "fewer rows, by conditions on each side, save encoding; so do tokens stored",
+            ),
             (
                 SELF,
                 &[

@@ -11,6 +11,9 @@ use datafusion::physical_plan::ExecutionPlan;
 
 use crate::config::{SimJoinOptions, nearest};
 use crate::exec::SetSimilarityJoinExec;
+use crate::functions::{StringFunction, measure_of, string_function_of};
+use crate::set::Measure;
+use crate::spec::{Order, Predicate};
 
 /// Says of each similarity join of the plan that no pair can satisfy it: its threshold is above
 /// what the measure gives, or NULL or NaN, as a percentage or a mistyped number is.
@@ -23,14 +26,15 @@ pub(super) fn of_plan(plan: &Arc<dyn ExecutionPlan>) -> Vec<String> {
 
 fn collect(plan: &Arc<dyn ExecutionPlan>, warnings: &mut Vec<String>) {
     if let Some(join) = plan.downcast_ref::<SetSimilarityJoinExec>().map(|exec| exec.join())
-        && join.predicate.bound.is_nan()
+        && is_out_of_reach(&join.predicate)
     {
         let function = join.predicate.call.function;
         let name = function.name();
         let range = match function.extremes() {
-            [0.0, 1.0] => "is at most 1, and 80% are 0.8".to_string(),
-            [0.0, _] => "counts common elements".to_string(),
-            [_, nearest] => format!("is never less than {nearest}"),
+            [0.0, 1.0] => "is at most 1, and 80% are 0.8",
+            [0.0, _] => "counts common elements",
+            _ if function.info().order == Order::Distance => "is never less than 0",
+            _ => "is never greater",
         };
         let predicate = without_types(&join.text);
         warnings.push(match predicate.contains("NULL") {
@@ -41,6 +45,15 @@ fn collect(plan: &Arc<dyn ExecutionPlan>, warnings: &mut Vec<String>) {
     for child in plan.children() {
         collect(child, warnings);
     }
+}
+
+/// Whether no pair satisfies a predicate.
+fn is_out_of_reach(predicate: &Predicate) -> bool {
+    let function = predicate.call.function;
+    // Rounding may give a little less than 0, and NaN, which is beyond all numbers, is no distance.
+    let least = if function.name() == "cosine_distance" { -1e-6 } else { 0.0 };
+    let is_distance = function.info().order == Order::Distance;
+    predicate.bound.is_nan() || is_distance && predicate.bound < least
 }
 
 /// Warns of `<=>` between lists of numbers in a select list or an order: pgvector's cosine distance is
@@ -81,10 +94,53 @@ fn compares_vectors(expression: &Expr, schema: &DFSchema) -> bool {
     item.data_type().is_numeric()
 }
 
+/// Warns of each number of edits, places or common tokens that is divided by a whole number, such as a length:
+/// the quotient is a whole number, too, and mostly 0.
+pub(super) fn of_divisions(plan: &LogicalPlan) -> Vec<String> {
+    let mut warnings: Vec<String> = vec![];
+    // Neither closure returns an error.
+    let _ = plan.apply_with_subqueries(|node| {
+        let mut schema = DFSchema::empty();
+        node.inputs().iter().for_each(|input| schema.merge(input.schema()));
+        for expression in node.expressions() {
+            expression.apply(|part| {
+                let found = of_division(part, &schema);
+                warnings.extend(found.filter(|warning| !warnings.contains(warning)));
+                Ok(TreeNodeRecursion::Continue)
+            })?;
+        }
+        Ok(TreeNodeRecursion::Continue)
+    });
+    warnings
+}
+
+fn of_division(expression: &Expr, schema: &DFSchema) -> Option<String> {
+    let Expr::BinaryExpr(BinaryExpr { left, op: Operator::Divide, .. }) = expression else {
+        return None;
+    };
+    let Expr::ScalarFunction(call) = left.as_ref() else { return None };
+    let relative = match (string_function_of(&call.func), measure_of(&call.func)) {
+        (Some(StringFunction::Levenshtein), _) => {
+            "relative to the lengths there is levenshtein_similarity(a, b); "
+        }
+        (_, Some(Measure::Overlap)) => {
+            "relative to the sizes there are jaccard, dice, overlap_coefficient and containment; "
+        }
+        (Some(_), _) => "",
+        _ => return None,
+    };
+    expression.get_type(schema).ok()?.is_integer().then(|| {
+        format!(
+            "{left} is a whole number, and so is its quotient by another, which is 0 where the divisor is \
+             greater; {relative}CAST({left} AS DOUBLE) divides as one expects"
+        )
+    })
+}
+
 /// `>= Float64(80)` as it was written.
 pub(super) fn without_types(predicate: &str) -> String {
     let mut text = predicate.to_string();
-    for name in ["Float64(", "Int64("] {
+    for name in ["Float64(", "Int64(", "Int32("] {
         while let Some(start) = text.find(name)
             && let Some(length) = text[start..].find(')')
         {
@@ -167,7 +223,9 @@ mod tests {
     async fn warnings(on: &str) -> Result<Vec<String>> {
         let builder = SessionStateBuilder::new_with_default_features();
         let ctx = SessionContext::new_with_state(install(builder)?.build());
-        let sql = format!("SELECT * FROM (SELECT [1] t) a SIMJOIN (SELECT [2] t) b ON {on}");
+        let sql = format!(
+            "SELECT * FROM (SELECT [1] t, 'x' s) a SIMJOIN (SELECT [2] t, 'y' s) b ON {on}"
+        );
         Ok(of_plan(&ctx.simjoin_sql(&sql).await?.create_physical_plan().await?))
     }
 
@@ -178,11 +236,25 @@ mod tests {
             ("dice(a.t, b.t) > 1", "dice is at most 1"),
             ("1.5 <= jaccard(a.t, b.t) AND a.t <> b.t", "jaccard is at most 1"),
             ("overlap(a.t, b.t) > 9223372036854775807", "overlap counts common elements"),
+            (
+                "levenshtein(a.s, b.s) <= -1",
+                "levenshtein(a.s, b.s) <= -1: levenshtein is never less",
+            ),
+            ("hamming(a.s, b.s) < 0", "hamming is never less than 0"),
+            ("array_distance(a.t, b.t) <= -1.0", "<= -1: array_distance is never less than 0"),
+            ("cosine_distance(a.t, b.t) < -0.5", "cosine_distance is never less than 0"),
         ] {
             let told = warnings(on).await.unwrap();
             assert!(told.len() == 1 && told[0].contains(expected), "{on}: {told:?}");
         }
-        for on in ["jaccard(a.t, b.t) >= 1", "overlap(a.t, b.t) >= 80"] {
+        for on in [
+            "jaccard(a.t, b.t) >= 1",
+            "overlap(a.t, b.t) >= 80",
+            "levenshtein(a.s, b.s) <= 0",
+            "array_distance(a.t, b.t) <= 0.0",
+            "cosine_distance(a.t, b.t) <= -1e-9",
+            "inner_product(a.t, b.t) >= -1.0",
+        ] {
             assert_eq!(warnings(on).await.unwrap(), Vec::<String>::new(), "{on}");
         }
     }
@@ -199,6 +271,48 @@ mod tests {
         ] {
             let frame = ctx.sql(sql).await.unwrap();
             assert_eq!(of_vectors(frame.logical_plan()).is_some(), is_told, "{sql}");
+        }
+    }
+
+    #[tokio::test]
+    async fn divisions_of_whole_numbers_are_told() {
+        let builder = SessionStateBuilder::new_with_default_features();
+        let ctx = SessionContext::new_with_state(install(builder).unwrap().build());
+        ctx.sql("CREATE TABLE t AS SELECT 'Petrov' AS x, [1, 2] AS toks").await.unwrap();
+        let ratio = "levenshtein(a.x, b.x) / greatest(length(a.x), length(b.x))";
+        for (sql, expected) in [
+            (
+                format!("SELECT 1 FROM t a JOIN t b ON {ratio} <= 0.2"),
+                Some("levenshtein_similarity"),
+            ),
+            (
+                format!("SELECT 1 FROM t a, t b WHERE {ratio} <= 0.2"),
+                Some("levenshtein_similarity"),
+            ),
+            (format!("SELECT {ratio} FROM t a, t b"), Some("levenshtein_similarity")),
+            (format!("SELECT a.x FROM t a, t b ORDER BY {ratio}"), Some("levenshtein_similarity")),
+            (
+                format!("SELECT * FROM t WHERE EXISTS (SELECT {ratio} FROM t a, t b)"),
+                Some("levenshtein_similarity"),
+            ),
+            (
+                "SELECT damerau_levenshtein(a.x, b.x) / 10 FROM t a, t b".to_string(),
+                Some("CAST(damerau_levenshtein(a.x, b.x) AS DOUBLE)"),
+            ),
+            (
+                "SELECT overlap(a.toks, b.toks) / length(a.x) FROM t a, t b".to_string(),
+                Some("jaccard"),
+            ),
+            (format!("SELECT {ratio} AS r, {ratio} < 1 AS s FROM t a, t b"), Some("whole number")),
+            ("SELECT levenshtein(a.x, b.x) / 10.0 FROM t a, t b".to_string(), None),
+            ("SELECT levenshtein(a.x, b.x) * 1.0 / length(a.x) FROM t a, t b".to_string(), None),
+            ("SELECT CAST(hamming(x, x) AS DOUBLE) / length(x) FROM t".to_string(), None),
+            ("SELECT length(a.x) / length(b.x) FROM t a, t b".to_string(), None),
+            ("SELECT jaccard(a.toks, b.toks) / 2 FROM t a, t b".to_string(), None),
+        ] {
+            let told = of_divisions(ctx.sql(&sql).await.unwrap().logical_plan());
+            assert_eq!(told.len(), usize::from(expected.is_some()), "{sql}: {told:?}");
+            assert!(expected.is_none_or(|expected| told[0].contains(expected)), "{sql}: {told:?}");
         }
     }
 

@@ -4,13 +4,14 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
 
-use datafusion::common::{Result, exec_err, plan_err};
+use datafusion::common::{DataFusionError, Result, exec_err, plan_err};
 
 use super::strategy::Nanos;
 use super::{
     Cost, DeviceChoice, DevicePlace, DeviceRequest, Estimate, Join, MatchSpec, Matcher, Placement,
     PrepareContext, PreparedJoin, StartTimes, Strategy, StrategyName, Terms, listed,
 };
+use crate::util::errors::{is_without_gpu, without_kind};
 
 /// The share of the time that a GPU must save where it is not demanded: estimates are rough.
 const WORTH_A_DEVICE: f64 = 0.1;
@@ -323,13 +324,13 @@ pub(super) fn choose<M: Matcher>(
     let mut join = matcher.join(build, spec, context)?;
     let compared = compare(&strategies, &mut join, placements, context)?;
     let ranked = rank(&compared, placements, context.threads);
-    let mut refused: Option<String> = None;
+    let mut refused: Option<DataFusionError> = None;
     for first in &ranked {
         let work = first.cost.device + first.cost.transfer;
         let request = &DeviceRequest { work, ..request.clone() };
         let (device, reason) = match (first.placement, request.choice) {
             (Placement::Cpu, _) => {
-                let reason = why_cpu(&ranked, request.choice, refused.clone());
+                let reason = why_cpu(&ranked, request.choice, refused.as_ref());
                 if refused.is_some() {
                     let mut choice =
                         Choice::of((join, compared), first, &ranked, None, String::new());
@@ -344,7 +345,7 @@ pub(super) fn choose<M: Matcher>(
                 match matcher.open_device(build, spec, request) {
                     Ok(device) => (Some(device), why_gpu(&ranked, first)),
                     Err(error) => {
-                        refused.get_or_insert(format!("no GPU: {}", error.strip_backtrace()));
+                        refused.get_or_insert(error);
                         continue;
                     }
                 }
@@ -361,8 +362,9 @@ pub(super) fn choose<M: Matcher>(
     }
     match refused {
         Some(refused) => exec_err!(
-            "simjoin.strategy = '{choice}' runs on a GPU alone, and there is {refused}; set \
-             simjoin.strategy = 'auto'"
+            "simjoin.strategy = '{choice}' runs on a GPU alone, and there is none: {}; set \
+             simjoin.strategy = 'auto'",
+            without_kind(&refused)
         ),
         None => plan_err!("simjoin.strategy = '{choice}' has no strategy to run"),
     }
@@ -415,9 +417,13 @@ fn best(ranked: &[Ranked], placement: Placement) -> Option<Nanos> {
     best.map(|r| Nanos(r.elapsed))
 }
 
-fn why_cpu(ranked: &[Ranked], device: DeviceChoice, refused: Option<String>) -> String {
+fn why_cpu(ranked: &[Ranked], device: DeviceChoice, refused: Option<&DataFusionError>) -> String {
     match (device, refused, best(ranked, Placement::Gpu), best(ranked, Placement::Cpu)) {
-        (DeviceChoice::Auto, Some(refused), ..) => refused,
+        // Nothing to be mended: `simjoin.device = 'cuda'` says what was looked for.
+        (DeviceChoice::Auto, Some(refused), ..) if is_without_gpu(refused) => {
+            "no GPU found".to_string()
+        }
+        (DeviceChoice::Auto, Some(refused), ..) => format!("no GPU: {}", without_kind(refused)),
         (DeviceChoice::Auto, None, Some(gpu), Some(cpu)) => {
             format!("{cpu}; with a GPU {gpu} at best")
         }
@@ -430,5 +436,24 @@ fn why_gpu(ranked: &[Ranked], chosen: &Ranked) -> String {
     match best(ranked, Placement::Cpu) {
         Some(cpu) => format!("{} instead of {cpu}", Nanos(chosen.elapsed)),
         None => format!("{}", Nanos(chosen.elapsed)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_machine_without_a_gpu_is_told_in_a_few_words() {
+        let told = |message: &str| {
+            let refused = DataFusionError::Execution(message.to_string());
+            why_cpu(&[], DeviceChoice::Auto, Some(&refused))
+        };
+        let missing =
+            "no NVIDIA driver could be loaded (libcuda was not found): install driver 550";
+        assert_eq!(told(missing), "no GPU found");
+        // A GPU that cannot be used is worth a look.
+        let old = "the NVIDIA driver runs CUDA 11.8 at most, but 12.4 is needed";
+        assert_eq!(told(old), format!("no GPU: {old}"));
     }
 }

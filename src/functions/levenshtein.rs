@@ -1,22 +1,38 @@
 //! DataFusion's `levenshtein`, evaluated many pairs at a time.
 
 use arrow::datatypes::DataType;
-use datafusion::common::Result;
+use datafusion::common::{Result, plan_err};
 use datafusion::functions::string::levenshtein::LevenshteinFunc;
 use datafusion::logical_expr::{
-    ColumnarValue, Documentation, ScalarFunctionArgs, ScalarUDFImpl, Signature,
+    ColumnarValue, Documentation, ScalarFunctionArgs, ScalarUDFImpl, Signature, TypeSignature,
 };
 
-use super::strings::evaluate;
+use super::strings::{check_texts, evaluate};
 use crate::string::StringFunction;
 
-/// DataFusion's `levenshtein` with its name, signature, types, values and errors, many times as fast.
+/// DataFusion's `levenshtein` with its name, types and values, many times as fast, and with errors that give
+/// advice where the arguments are no texts.
 ///
 /// Sessions get it in the place of DataFusion's. Plans name it alike, so that a process without this crate
 /// runs DataFusion's.
-#[derive(Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Debug, PartialEq, Eq, Hash)]
 pub struct LevenshteinUdf {
     stock: LevenshteinFunc,
+    signature: Signature,
+}
+
+impl Default for LevenshteinUdf {
+    fn default() -> Self {
+        let stock = LevenshteinFunc::default();
+        // The others take the arguments that are none of DataFusion's, for `return_type` to refuse.
+        let signatures = vec![
+            stock.signature().type_signature.clone(),
+            TypeSignature::UserDefined,
+            TypeSignature::Nullary,
+        ];
+        let signature = Signature::one_of(signatures, stock.signature().volatility);
+        Self { stock, signature }
+    }
 }
 
 impl ScalarUDFImpl for LevenshteinUdf {
@@ -25,10 +41,18 @@ impl ScalarUDFImpl for LevenshteinUdf {
     }
 
     fn signature(&self) -> &Signature {
-        self.stock.signature()
+        &self.signature
+    }
+
+    fn coerce_types(&self, arg_types: &[DataType]) -> Result<Vec<DataType>> {
+        match check_texts(self.name(), arg_types) {
+            Ok(()) => plan_err!("{} coerces texts as DataFusion does", self.name()),
+            Err(_) => Ok(arg_types.to_vec()),
+        }
     }
 
     fn return_type(&self, arg_types: &[DataType]) -> Result<DataType> {
+        check_texts(self.name(), arg_types)?;
         self.stock.return_type(arg_types)
     }
 

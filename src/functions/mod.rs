@@ -1,5 +1,6 @@
 //! The scalar functions of SQL: six similarity measures over lists read as sets, three tokenizers that
-//! turn text into such lists, and six distances and similarities of texts.
+//! turn text into such lists, six distances and similarities of texts, and three functions that make
+//! spellings of a text alike.
 //!
 //! ```text
 //! similarity.rs     SimilarityUdf: types, errors, evaluation over columns and scalars
@@ -12,6 +13,8 @@
 //! token_lists.rs      q-grams, words and shingles of one row, appended to a List<Utf8>
 //! strings.rs        StringUdf: distances and similarities of two texts
 //! levenshtein.rs    LevenshteinUdf: DataFusion's function, quicker
+//! text_arguments.rs   advice for arguments that are no texts
+//! fold              TextFoldUdf: normal forms, accents, case
 //! documentation.rs  what SHOW FUNCTIONS and information_schema.routines say
 //! ```
 //!
@@ -21,12 +24,14 @@
 
 mod columns;
 mod documentation;
+mod fold;
 mod integers;
 mod levenshtein;
 mod overlap;
 mod scores;
 mod similarity;
 mod strings;
+mod text_arguments;
 mod token_lists;
 mod tokenize;
 mod tokenizer;
@@ -40,6 +45,7 @@ use arrow::datatypes::DataType;
 use datafusion::common::{Result, plan_err};
 use datafusion::logical_expr::ScalarUDF;
 
+pub use fold::{TextFold, TextFoldUdf};
 pub use levenshtein::LevenshteinUdf;
 pub use similarity::SimilarityUdf;
 pub use strings::StringUdf;
@@ -59,6 +65,9 @@ static TOKENIZERS: LazyLock<[Arc<ScalarUDF>; 3]> =
 static STRINGS: LazyLock<[Arc<ScalarUDF>; 6]> =
     LazyLock::new(|| StringFunction::OWN.map(|f| Arc::new(ScalarUDF::from(StringUdf::new(f)))));
 
+static FOLDS: LazyLock<[Arc<ScalarUDF>; 3]> =
+    LazyLock::new(|| TextFold::ALL.map(|f| Arc::new(ScalarUDF::from(TextFoldUdf::new(f)))));
+
 static LEVENSHTEIN: LazyLock<Arc<ScalarUDF>> =
     LazyLock::new(|| Arc::new(ScalarUDF::from(LevenshteinUdf::default())));
 
@@ -70,7 +79,18 @@ pub fn levenshtein() -> Arc<ScalarUDF> {
 
 /// Every function that this crate adds to those of DataFusion, each with its aliases, ready to register.
 pub fn all() -> Vec<Arc<ScalarUDF>> {
-    SIMILARITY.iter().chain(TOKENIZERS.iter()).chain(STRINGS.iter()).map(Arc::clone).collect()
+    let joined = SIMILARITY.iter().chain(TOKENIZERS.iter()).chain(STRINGS.iter());
+    joined.chain(FOLDS.iter()).map(Arc::clone).collect()
+}
+
+/// The function that makes spellings of a text alike.
+pub fn fold_udf(fold: TextFold) -> Arc<ScalarUDF> {
+    Arc::clone(&FOLDS[fold as usize])
+}
+
+/// Whether the join works without `udf`: a session may have a function of its own under that name.
+pub(crate) fn is_dispensable(udf: &ScalarUDF) -> bool {
+    udf.inner().is::<TextFoldUdf>()
 }
 
 /// The function that computes `measure`.
@@ -126,7 +146,9 @@ fn wrong_count<T>(name: &str, takes: &str, found: &[DataType], example: &str) ->
 pub mod expr_fn {
     use datafusion::logical_expr::Expr;
 
-    use super::{StringFunction, Tokenizer, similarity_udf, string_udf, tokenizer_udf};
+    use super::{
+        StringFunction, TextFold, Tokenizer, fold_udf, similarity_udf, string_udf, tokenizer_udf,
+    };
     use crate::set::Measure;
 
     /// `|a ∩ b| / |a ∪ b|`
@@ -182,5 +204,20 @@ pub mod expr_fn {
     /// The runs of `k` consecutive elements of `list`, each joined by spaces.
     pub fn shingles(list: Expr, k: Expr) -> Expr {
         tokenizer_udf(Tokenizer::Shingles).call(vec![list, k])
+    }
+
+    /// `text` in the normal form of Unicode that `form` names: `'NFC'`, `'NFD'`, `'NFKC'` or `'NFKD'`.
+    pub fn normalize(text: Expr, form: Expr) -> Expr {
+        fold_udf(TextFold::Normalize).call(vec![text, form])
+    }
+
+    /// `text` without accents.
+    pub fn unaccent(text: Expr) -> Expr {
+        fold_udf(TextFold::Unaccent).call(vec![text])
+    }
+
+    /// `text` by Unicode's case folding.
+    pub fn casefold(text: Expr) -> Expr {
+        fold_udf(TextFold::Casefold).call(vec![text])
     }
 }

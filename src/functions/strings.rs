@@ -12,9 +12,10 @@ use datafusion::logical_expr::{
     Volatility,
 };
 
+use super::text_arguments::{advice_for_pair, is_text};
 use super::{documentation, wrong_count};
 use crate::string::{ColumnValues, StringFunction, TextColumn, Unequal, Value};
-use crate::values::{Texts, TokenKind};
+use crate::values::Texts;
 
 /// A distance or similarity of two texts.
 ///
@@ -43,28 +44,22 @@ impl StringUdf {
     pub(super) fn function(&self) -> StringFunction {
         self.function
     }
+}
 
-    fn check(&self, argument: &DataType) -> Result<()> {
-        let mut values = argument;
-        while let DataType::Dictionary(_, inner) = values {
-            values = inner;
+/// Checks the types of the arguments of a function of two texts.
+///
+/// # Errors
+///
+/// A plan error that says what would work, where they are not two texts.
+pub(super) fn check_texts(name: &str, arguments: &[DataType]) -> Result<()> {
+    let [_, _] = arguments else {
+        return wrong_count(name, "two texts", arguments, &format!("{name}(a.name, b.name)"));
+    };
+    match arguments.iter().find(|argument| !is_text(argument)) {
+        Some(other) => {
+            plan_err!("{name} expects text, found {other}; {}", advice_for_pair(name, other))
         }
-        let is_text = matches!(
-            values,
-            DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View | DataType::Null
-        );
-        if is_text {
-            return Ok(());
-        }
-        let advice = if TokenKind::of_element(values) == Some(TokenKind::Binary) {
-            "decode it, for example with arrow_cast(x, 'Utf8') or encode(x, 'hex')"
-        } else if crate::values::list_element_type(values).is_some() {
-            "array_to_string(list, ' ') makes a text of a list; lists are joined by jaccard and its \
-             kind"
-        } else {
-            "cast it, for example with CAST(x AS VARCHAR)"
-        };
-        plan_err!("{} expects text, found {argument}; {advice}", self.name())
+        None => Ok(()),
     }
 }
 
@@ -78,12 +73,7 @@ impl ScalarUDFImpl for StringUdf {
     }
 
     fn return_type(&self, arg_types: &[DataType]) -> Result<DataType> {
-        let [a, b] = arg_types else {
-            let name = self.name();
-            return wrong_count(name, "two texts", arg_types, &format!("{name}(a.name, b.name)"));
-        };
-        self.check(a)?;
-        self.check(b)?;
+        check_texts(self.name(), arg_types)?;
         Ok(if self.function.is_distance() { DataType::Int64 } else { DataType::Float64 })
     }
 

@@ -13,7 +13,9 @@ use foldhash::fast::FixedState;
 
 use super::tokenizer::Tokenizer;
 use crate::values::byte_tokens::ByteTokens;
-use crate::values::text_tokens::{append_lower_case, qgrams, with_text_tokens, words};
+use crate::values::text_tokens::{
+    append_lower_case, qgrams, with_lower_sigmas, with_text_tokens, words,
+};
 
 /// A `List<Utf8>` under construction.
 pub(super) struct TokenLists {
@@ -118,9 +120,9 @@ impl TokenLists {
         Ok(())
     }
 
-    /// Appends the lower-cased maximal runs of alphanumeric characters of `text`.
+    /// Appends the words of `text` in lower case.
     pub(super) fn push_words(&mut self, text: &str) -> Result<()> {
-        for word in words(text) {
+        for word in words(&with_lower_sigmas(text)) {
             // Before the bytes are there, as for any token; the lower case may have some more.
             self.offset(self.bytes.len() + word.len())?;
             append_lower_case(word, &mut self.bytes);

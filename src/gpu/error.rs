@@ -175,7 +175,7 @@ impl From<DeviceError> for DataFusionError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::util::errors::is_out_of_device_memory;
+    use crate::util::errors::{is_out_of_device_memory, is_without_gpu};
 
     #[test]
     fn errors_name_what_was_found_and_what_would_work() {
@@ -198,6 +198,21 @@ mod tests {
         }
         let of_host = DataFusionError::ResourcesExhausted("the pool".to_string());
         assert!(!is_out_of_device_memory(&of_host));
+    }
+
+    #[test]
+    fn a_machine_without_a_gpu_is_told_from_one_whose_gpu_cannot_be_used() {
+        let is_without = |error: DeviceError| is_without_gpu(&DataFusionError::from(error));
+        assert!(is_without(DeviceError::NoDriver("libcuda was not found".into())));
+        assert!(is_without(DeviceError::NoDevice));
+        for error in [
+            DeviceError::NoDriver("system has unsupported display driver".into()),
+            DeviceError::DriverTooOld { found: 11080, needed: 12040 },
+            DeviceError::Unsupported { name: "GPU".into(), capability: (6, 1) },
+            DeviceError::OutOfMemory { what: "chunks", bytes: 1, free: 0 },
+        ] {
+            assert!(!is_without(error.clone()), "{error}");
+        }
     }
 
     #[test]

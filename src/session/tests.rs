@@ -54,6 +54,23 @@ fn a_function_of_the_caller_is_not_replaced() {
     assert!(error.contains("list_jaccard"), "{error}");
 }
 
+/// The join needs none of them.
+#[test]
+fn a_normalize_of_the_caller_stays() {
+    let own = create_udf(
+        "normalize",
+        vec![DataType::Utf8],
+        DataType::Utf8,
+        Volatility::Immutable,
+        Arc::new(|_| plan_err!("never called")),
+    );
+    let mut builder = builder();
+    builder.scalar_functions().get_or_insert_default().push(Arc::new(own.clone()));
+    let state = install(builder).unwrap().build();
+    assert_eq!(state.scalar_functions()["normalize"].as_ref(), &own);
+    assert!(state.scalar_functions().contains_key("unaccent"));
+}
+
 #[test]
 fn installing_twice_changes_nothing() {
     let once = install(builder()).unwrap().build();

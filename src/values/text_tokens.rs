@@ -3,8 +3,12 @@
 //! The scalar functions make lists of them. A join whose argument is such a call takes them from
 //! the text itself: tokens are views of its bytes, and no list of strings is made.
 
+use std::borrow::Cow;
 use std::mem::size_of;
 use std::num::NonZeroUsize;
+
+use icu_properties::props::WordBreak;
+use icu_properties::{CodePointMapData, CodePointMapDataBorrowed};
 
 use crate::values::byte_tokens::{ByteTokens, pack_at};
 
@@ -13,7 +17,7 @@ use crate::values::byte_tokens::{ByteTokens, pack_at};
 pub(crate) enum TextTokenizer {
     /// The runs of this number of characters; a shorter text is one token.
     QGrams(NonZeroUsize),
-    /// The maximal runs of alphanumeric characters, in lower case.
+    /// The [`words`], in lower case.
     Words,
 }
 
@@ -77,9 +81,10 @@ impl TextTokenizer {
     pub(crate) fn scratch_bytes(self, lens: impl Iterator<Item = usize>) -> usize {
         match self {
             TextTokenizer::QGrams(_) => 2 * (lens.max().unwrap_or(0) + 1) * size_of::<usize>(),
+            // With a text in lower case beside them.
             TextTokenizer::Words => {
                 let len = lens.sum::<usize>() + 1;
-                4 * len + 2 * len * size_of::<usize>()
+                6 * len + 2 * len * size_of::<usize>()
             }
         }
     }
@@ -179,7 +184,7 @@ impl Words {
 
     /// Adds the words of a text.
     pub(crate) fn append(&mut self, text: &str) {
-        for word in words(text) {
+        for word in words(&with_lower_sigmas(text)) {
             append_lower_case(word, &mut self.bytes);
             self.ends.push(self.bytes.len());
         }
@@ -213,7 +218,12 @@ impl ByteTokens for Words {
     }
 }
 
-/// The maximal runs of alphanumeric characters of a text, as they are written.
+/// The words of a text, as they are written: its maximal runs of letters and digits, each with the marks
+/// that follow one of them, and with the joiners and format characters between them.
+///
+/// Where a mark goes on with a word, the word boundaries of Unicode have none either (UAX #29, rule WB4):
+/// a decomposed accent, a virama or a tone mark is a part of its word. A format character at the end of a
+/// word is no part of it, so that a mark of the writing direction behind a word makes no other word of it.
 pub(crate) fn words(text: &str) -> impl Iterator<Item = &str> {
     let bytes = text.as_bytes();
     let mut at = 0;
@@ -233,7 +243,7 @@ pub(crate) fn words(text: &str) -> impl Iterator<Item = &str> {
                 continue;
             }
             let rest = &text[start..];
-            let len = rest.find(|c: char| !c.is_alphanumeric()).unwrap_or(rest.len());
+            let len = word_len(rest);
             if len > 0 {
                 at = start + len;
                 return Some(&rest[..len]);
@@ -244,15 +254,46 @@ pub(crate) fn words(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Appends a word in lower case, as `lower(word)` gives it.
+static WORD_BREAKS: CodePointMapDataBorrowed<'static, WordBreak> = CodePointMapData::new();
+
+/// The length of the word with which a text begins, 0 where it begins with none.
+fn word_len(text: &str) -> usize {
+    /// The joiners are marks to the word boundaries; at the end of a word neither shows.
+    const JOINERS: [char; 2] = ['\u{200c}', '\u{200d}'];
+    let mut len = 0;
+    for (at, c) in text.char_indices() {
+        let ends_word = c.is_alphanumeric() || {
+            if at == 0 || c.is_ascii() {
+                break;
+            }
+            match WORD_BREAKS.get(c) {
+                WordBreak::Extend => !JOINERS.contains(&c),
+                WordBreak::Format | WordBreak::ZWJ => false,
+                _ => break,
+            }
+        };
+        if ends_word {
+            len = at + c.len_utf8();
+        }
+    }
+    len
+}
+
+/// The text, in lower case if it has a capital sigma: the one letter whose lower case depends on what stands
+/// around it, also beyond its word (`ΟΣ'Α`). The words of a text are those of `lower(text)`, therefore.
+pub(crate) fn with_lower_sigmas(text: &str) -> Cow<'_, str> {
+    match !text.is_ascii() && text.contains('Σ') {
+        true => Cow::Owned(text.to_lowercase()),
+        false => Cow::Borrowed(text),
+    }
+}
+
+/// Appends a word of [`with_lower_sigmas`] in lower case, as `lower` gives it.
 pub(crate) fn append_lower_case(word: &str, bytes: &mut Vec<u8>) {
     let from = bytes.len();
     if word.is_ascii() {
         bytes.extend_from_slice(word.as_bytes());
         bytes[from..].make_ascii_lowercase();
-    } else if word.contains('Σ') {
-        // The one letter whose lower case depends on its place in the word.
-        bytes.extend_from_slice(word.to_lowercase().as_bytes());
     } else {
         let mut utf8 = [0; 4];
         for c in word.chars().flat_map(char::to_lowercase) {
@@ -263,6 +304,10 @@ pub(crate) fn append_lower_case(word: &str, bytes: &mut Vec<u8>) {
 
 #[cfg(test)]
 mod tests {
+    use rand::rngs::StdRng;
+    use rand::seq::IndexedRandom;
+    use rand::{Rng, SeedableRng};
+
     use super::*;
     use crate::values::byte_tokens::pack;
 
@@ -301,5 +346,124 @@ mod tests {
         let words = |text| tokens(TextTokenizer::Words, text);
         assert_eq!(words(" Ab-c d, İΣ ȺȺ1 — x"), ["ab", "c", "d", "i\u{307}ς", "ⱥⱥ1", "x"]);
         assert_eq!(words("…"), [""; 0]);
+    }
+
+    #[test]
+    fn marks_go_on_with_the_word_that_they_follow() {
+        let words = |text| tokens(TextTokenizer::Words, text);
+        for (text, expected) in [
+            ("re\u{301}ne\u{301} ngo\u{323}c", &["re\u{301}ne\u{301}", "ngo\u{323}c"][..]),
+            ("Nguye\u{302}\u{303}n", &["nguye\u{302}\u{303}n"]),
+            ("सत्य हिन्दी", &["सत्य", "हिन्दी"]),
+            ("ป้ารัตน์ น้ำ", &["ป้ารัตน์", "น้ำ"]),
+            ("ស្រ្តី မြန်မာ", &["ស្រ្តី", "မြန်မာ"]),
+            ("ܫܠܳܡܳܐ", &["ܫܠܳܡܳܐ"]),
+            ("за\u{301}мок", &["за\u{301}мок"]),
+            ("שָׁלוֹם", &["שָׁלוֹם"]),
+            // Joiners and soft hyphens within a word, and marks behind digits.
+            ("می\u{200c}روم co\u{ad}op", &["می\u{200c}روم", "co\u{ad}op"]),
+            ("ക്\u{200d}ഷ 1\u{20e3}", &["ക്\u{200d}ഷ", "1\u{20e3}"]),
+            // At the end of a word they are none of it, nor do they make one.
+            ("ab\u{200f} c\u{ad} d\u{200d}\u{200c}\u{2060}", &["ab", "c", "d"]),
+            ("\u{feff}ab\u{feff}", &["ab"]),
+            ("\u{301}a \u{200d}b \u{ad}", &["a", "b"]),
+            ("a\u{ad}\u{301}b", &["a\u{ad}\u{301}b"]),
+            // A zero-width space parts words; so does a mark behind what is no word.
+            ("a\u{200b}b -\u{301}c", &["a", "b", "c"]),
+        ] {
+            assert_eq!(words(text), expected, "{text:?}");
+        }
+    }
+
+    /// The words of `lower(text)`, character by character.
+    fn naive_words(text: &str) -> Vec<String> {
+        let text: Vec<char> = text.to_lowercase().chars().collect();
+        let goes_on = |c: char| {
+            matches!(WORD_BREAKS.get(c), WordBreak::Extend | WordBreak::Format | WordBreak::ZWJ)
+        };
+        let is_last = |c: char| {
+            c.is_alphanumeric() || WORD_BREAKS.get(c) == WordBreak::Extend && c != '\u{200c}'
+        };
+        let mut words = vec![];
+        let mut at = 0;
+        while at < text.len() {
+            if !text[at].is_alphanumeric() {
+                at += 1;
+                continue;
+            }
+            let mut end = at;
+            while end < text.len() && (text[end].is_alphanumeric() || goes_on(text[end])) {
+                end += 1;
+            }
+            let last = (at..end).rev().find(|&i| is_last(text[i])).unwrap_or(at);
+            words.push(text[at..=last].iter().collect());
+            at = end;
+        }
+        words
+    }
+
+    #[test]
+    fn words_of_many_scripts_equal_the_naive_ones_and_those_of_the_lower_case() {
+        /// Runs of code points that hold letters, marks and more of scripts.
+        const RANGES: [(u32, u32); 16] = [
+            (0x20, 0x7e),
+            (0xa0, 0x24f),
+            (0x300, 0x36f),
+            (0x386, 0x3ce),
+            (0x400, 0x48f),
+            (0x591, 0x5ea),
+            (0x600, 0x6ff),
+            (0x700, 0x74a),
+            (0x900, 0x97f),
+            (0xe01, 0xe5b),
+            (0x1000, 0x109f),
+            (0x1780, 0x17e9),
+            (0x1e00, 0x1fff),
+            (0x200b, 0x2064),
+            (0x3040, 0x30ff),
+            (0x1f3f0, 0x1f400),
+        ];
+        let mut rng = StdRng::seed_from_u64(48);
+        for _ in 0..20_000 {
+            let few = rng.random_range(0..RANGES.len());
+            let len = rng.random_range(0..24);
+            let text: String = (0..len)
+                .filter_map(|_| match rng.random_range(0..8) {
+                    0 => Some(' '),
+                    1 => ['Σ', 'İ', '\'', '\u{ad}', '\u{301}', 'ß'].choose(&mut rng).copied(),
+                    kind => {
+                        let range = if kind < 6 { few } else { rng.random_range(0..RANGES.len()) };
+                        let (first, last) = RANGES[range];
+                        char::from_u32(rng.random_range(first..=last))
+                    }
+                })
+                .collect();
+            let words = tokens(TextTokenizer::Words, &text);
+            assert_eq!(words, naive_words(&text), "{text:?}");
+            assert_eq!(words, tokens(TextTokenizer::Words, &text.to_lowercase()), "{text:?}");
+        }
+    }
+
+    /// No lower case makes a letter, a digit or a mark of what is none, or parts a word: so words are the
+    /// same before and after it.
+    #[test]
+    fn the_lower_case_of_every_character_keeps_its_place_in_a_word() {
+        for c in (0..=0x10_ffff).filter_map(char::from_u32) {
+            let lower: Vec<char> = c.to_lowercase().collect();
+            if lower == [c] {
+                continue;
+            }
+            assert!(c.is_alphanumeric() && lower[0].is_alphanumeric(), "{c:?}: {lower:?}");
+            let text = format!("{c}x");
+            assert_eq!(words(&text).collect::<Vec<_>>(), [text.as_str()]);
+            assert_eq!(words(&text.to_lowercase()).count(), 1, "{c:?}");
+        }
+    }
+
+    /// A long run of format characters is read once.
+    #[test]
+    fn format_characters_without_end_are_no_words() {
+        let run = "\u{ad}".repeat(2_000_000);
+        assert_eq!(tokens(TextTokenizer::Words, &format!("a{run} {run}b")), ["a", "b"]);
     }
 }

@@ -170,7 +170,43 @@ fn names_of_other_systems_are_understood() {
             "SELECT 1 FROM 'sets.parquet' a, LATERAL (SELECT 1 FROM 'sets.parquet' b \
              ORDER BY jaccard(a.toks, b.toks) LIMIT 3)"
                 .to_string(),
-            &["reads toks of the query around it", "QUALIFY"],
+            &["reads toks of the query around it", "NEAREST 5 BY SIMILARITY"],
+        ),
+        (
+            "SELECT 1 FROM 'names.csv' a SIMJOIN 'names.csv' b ON a.id <> b.id \
+             NEAREST 2 BY DISTANCE levenshtein(a.name, b.name)"
+                .to_string(),
+            &["NEAREST stands before ON", "NEAREST 5 BY DISTANCE levenshtein(a.s, b.s) ON"],
+        ),
+        (
+            "SELECT a.id FROM 'names.csv' a, 'names.csv' b ORDER BY levenshtein(a.name, b.name) \
+             LIMIT 2 BY a.id"
+                .to_string(),
+            &["NEAREST 5 BY"],
+        ),
+        ("SELECT * FROM vector_search(1, 2)".to_string(), &["NEAREST 5 BY"]),
+        ("SELECT normalize('a', NFC)".to_string(), &["normalize(text, 'NFC')"]),
+        ("SELECT 'a' IS NFC NORMALIZED".to_string(), &["x = normalize(x, 'NFC')"]),
+        ("SELECT strip_accents('é')".to_string(), &["unaccent(text) drops accents"]),
+        ("SELECT bit_count(7)".to_string(), &["overlap(a.bits, b.bits) >= 64 - 6"]),
+        ("SELECT 1 # 2".to_string(), &["a ^ b"]),
+        (
+            format!("{from} hamming(a.id, b.id) <= 6"),
+            &["hamming expects text, found Int64", "overlap(a.bits, b.bits) >= 64 - 6"],
+        ),
+        (
+            format!("{from} levenshtein(a.id, b.id) <= 1"),
+            &["levenshtein expects text, found Int64", "zip TEXT"],
+        ),
+        (
+            format!("{from} 1 - jaro_winkler_similarity(a.name, b.name) <= 0.1"),
+            &["compare it by itself: jaro_winkler_similarity(a.name, b.name) >= 0.9"],
+        ),
+        (
+            format!(
+                "{from} levenshtein(a.name, b.name) <= 1 OR jaro_similarity(a.name, b.name) > 0.9"
+            ),
+            &["stands under OR", "UNION"],
         ),
     ] {
         let ran = run(folder.path(), &["-q", "-c", &sql]);

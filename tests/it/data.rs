@@ -100,8 +100,7 @@ fn three_grams(text: &str) -> BTreeSet<Vec<char>> {
 }
 
 fn words(text: &str) -> BTreeSet<String> {
-    let words = text.split(|c: char| !c.is_alphanumeric()).filter(|w| !w.is_empty());
-    words.map(str::to_lowercase).collect()
+    crate::oracle::words(text).into_iter().collect()
 }
 
 /// Pairs with a common token, every measure at hand.

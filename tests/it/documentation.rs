@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::Path;
 
-use datafusion_simjoin::functions::Tokenizer;
+use datafusion_simjoin::functions::{TextFold, Tokenizer};
 use datafusion_simjoin::internals::set::Measure;
 
 use crate::cli::run;
@@ -51,7 +51,8 @@ fn the_manual_names_every_function() {
     let page = read("docs/sql.md");
     let measures = Measure::ALL.iter().flat_map(|m| [&[m.name()], m.aliases()].concat());
     let tokenizers = Tokenizer::ALL.iter().map(|t| t.name());
-    for name in measures.chain(tokenizers) {
+    let folds = TextFold::ALL.iter().map(|f| f.name());
+    for name in measures.chain(tokenizers).chain(folds) {
         let quoted = [format!("`{name}`"), format!("`{name}(")];
         assert!(quoted.iter().any(|name| page.contains(name)), "docs/sql.md lacks {name}");
     }

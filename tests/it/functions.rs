@@ -11,7 +11,7 @@ use crate::support::{
     Session, assert_contains, assert_same_rows, batch_of, error, register_partitions, rows, split,
 };
 
-const NAMES: [&str; 15] = [
+const NAMES: [&str; 18] = [
     "jaccard",
     "array_jaccard",
     "list_jaccard",
@@ -27,6 +27,9 @@ const NAMES: [&str; 15] = [
     "qgrams",
     "word_tokens",
     "shingles",
+    "normalize",
+    "unaccent",
+    "casefold",
 ];
 
 #[tokio::test]
@@ -38,7 +41,9 @@ async fn every_function_and_alias_is_listed() {
         );
         assert!(!rows(&ctx, &sql).await.is_empty(), "{name} is no routine");
     }
-    for name in ["jaccard", "containment", "qgrams", "word_tokens", "shingles"] {
+    for name in
+        ["jaccard", "containment", "qgrams", "word_tokens", "shingles", "normalize", "unaccent"]
+    {
         let shown = rows(&ctx, &format!("SHOW FUNCTIONS LIKE '{name}'")).await;
         assert!(!shown.is_empty(), "SHOW FUNCTIONS is silent about {name}");
         let sql = format!(
@@ -206,6 +211,10 @@ async fn wrong_arguments_are_planning_errors() {
         ("shingles(['a'], 0)", &["shingles"]),
         ("word_tokens([1])", &["word_tokens"]),
         ("word_tokens()", &["word_tokens"]),
+        ("normalize('a', 'NFX')", &["normalize", "'NFC', 'NFD', 'NFKC' or 'NFKD'", "'NFX'"]),
+        ("normalize('a', 1)", &["normalize", "'NFC'", "Int64"]),
+        ("unaccent(1)", &["unaccent", "CAST(x AS VARCHAR)"]),
+        ("casefold('a', 'b')", &["casefold", "found 2 arguments"]),
     ] {
         let message = error(&ctx, &format!("SELECT {call}")).await;
         assert_contains(&message, parts);

@@ -42,6 +42,33 @@ pub fn set(list: &List) -> Option<Vec<&Token>> {
     Some(list.iter().flatten().collect::<BTreeSet<_>>().into_iter().collect())
 }
 
+/// The words of a text in lower case, character by character: letters and digits, the marks behind them, and
+/// the joiners and format characters between them.
+pub fn words(text: &str) -> Vec<String> {
+    use icu_properties::CodePointMapData;
+    use icu_properties::props::GeneralCategory as Kind;
+    let kinds = CodePointMapData::<Kind>::new();
+    let mut words: Vec<String> = vec![];
+    let mut word = String::new();
+    // Characters that belong to the word if it goes on.
+    let mut between = String::new();
+    for c in text.to_lowercase().chars().chain([' ']) {
+        let kind = kinds.get(c);
+        let is_mark =
+            matches!(kind, Kind::NonspacingMark | Kind::SpacingMark | Kind::EnclosingMark);
+        if c.is_alphanumeric() || is_mark && !word.is_empty() {
+            word.push_str(&std::mem::take(&mut between));
+            word.push(c);
+        } else if kind == Kind::Format && c != '\u{200b}' && !word.is_empty() {
+            between.push(c);
+        } else {
+            between.clear();
+            words.extend(Some(std::mem::take(&mut word)).filter(|word| !word.is_empty()));
+        }
+    }
+    words
+}
+
 /// What a measure sees of two sets: `|a ∩ b|`, `|a|`, `|b|`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sizes {

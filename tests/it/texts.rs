@@ -9,7 +9,9 @@ use arrow::datatypes::DataType;
 use datafusion::prelude::SessionContext;
 
 use crate::lists::Layout;
-use crate::oracle::{Cell, JoinKind, Joined, Measure, Row, Sizes, Token, compare, join, line, set};
+use crate::oracle::{
+    Cell, JoinKind, Joined, Measure, Row, Sizes, Token, compare, join, line, set, words,
+};
 use crate::support::{
     STRATEGIES, Session, assert_same_rows, assert_uses_operator, batch_of, physical,
     register_partitions, rows, rows_of_tasks, split,
@@ -25,10 +27,7 @@ enum Tokenizer {
 impl Tokenizer {
     fn tokens(self, text: &str) -> Vec<String> {
         match self {
-            Self::Words => {
-                let words = text.split(|c: char| !c.is_alphanumeric());
-                words.filter(|word| !word.is_empty()).map(str::to_lowercase).collect()
-            }
+            Self::Words => words(text),
             Self::QGrams(q) => {
                 let chars: Vec<char> = text.chars().collect();
                 match chars.len() {
@@ -49,9 +48,9 @@ impl Tokenizer {
 }
 
 /// Letters of one to four bytes, of several cases, that combine, and that are none.
-const LETTERS: [char; 20] = [
-    'a', 'b', 'a', 'b', 'A', 'c', ' ', '-', '1', '\0', 'ä', 'İ', 'Σ', 'σ', 'Ⱥ', '\u{301}', '中',
-    '𝄞', '𝐀', '🙂',
+const LETTERS: [char; 26] = [
+    'a', 'b', 'a', 'b', 'A', 'c', ' ', '-', '1', '\0', 'ä', 'İ', 'Σ', 'σ', 'Ⱥ', '\u{301}', 'त',
+    '\u{94d}', '\u{e31}', '\u{200c}', '\u{ad}', '中', '𝄞', '𝐀', '🙂', '\'',
 ];
 
 /// Texts of which many are alike; some are NULL, empty or short.

@@ -1,5 +1,6 @@
 //! The functions against naive oracles that share no code with them.
 
+mod fold;
 mod levenshtein;
 mod similarity;
 mod sql;

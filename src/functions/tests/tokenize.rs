@@ -46,9 +46,13 @@ fn qgrams_oracle(text: &str, q: usize) -> Vec<String> {
     runs.into_iter().filter(|run| seen.insert(run.clone())).collect()
 }
 
+/// The words of texts of [`LETTERS`], whose marks are those of accents and the dot of a lower-case İ.
 fn words_oracle(text: &str) -> Vec<String> {
-    let words = text.split(|c: char| !c.is_alphanumeric()).filter(|w| !w.is_empty());
-    words.map(str::to_lowercase).collect()
+    let text = text.to_lowercase();
+    let is_mark = |c: char| ('\u{300}'..'\u{370}').contains(&c);
+    let words = text.split(|c: char| !c.is_alphanumeric() && !is_mark(c));
+    let words = words.map(|word| word.trim_start_matches(is_mark)).filter(|word| !word.is_empty());
+    words.map(str::to_string).collect()
 }
 
 fn shingles_oracle(list: &[Option<String>], k: usize) -> Vec<String> {
@@ -175,8 +179,10 @@ fn words_are_lower_cased_runs_of_letters_and_digits() {
         ("x86-64 v2.0", &["x86", "64", "v2", "0"]),
         // The combining dot stays with its letter, being a part of its lower case.
         ("İstanbul", &["i\u{307}stanbul"]),
-        // A combining accent is no letter: it ends the run.
-        ("cafe\u{301} au lait", &["cafe", "au", "lait"]),
+        ("cafe\u{301} au lait", &["cafe\u{301}", "au", "lait"]),
+        ("सत्य ป้ารัตน์ co\u{ad}op", &["सत्य", "ป้ารัตน์", "co\u{ad}op"]),
+        // The lower case of a sigma follows the letters behind it, also beyond the word.
+        ("ΑΣ'Α", &["ασ", "α"]),
         ("Café", &["café"]),
         ("ΟΔΟΣ", &["οδος"]),
         ("😀ab😀", &["ab"]),

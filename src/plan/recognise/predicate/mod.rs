@@ -7,6 +7,7 @@
 //! which it is true. Folding the literal to `Float64` instead would change answers: DataFusion
 //! compares a `Float64` with a decimal as `Decimal(30, 15)`, and rounds it in a cast to `Float32`.
 
+mod advice;
 mod evaluate;
 #[cfg(test)]
 mod tests;
@@ -253,7 +254,11 @@ impl Comparison {
         }
         for constant in constants {
             if let Some(reason) = not_constant(constant) {
-                return Shape::Declined(format!("the threshold {constant} {reason}"));
+                return Shape::Declined(format!(
+                    "the threshold {constant} {reason}; a constant bound of {measured} beside it can \
+                     drive the join{}",
+                    relative_to_lengths(function)
+                ));
             }
         }
         let swapped = function.is_ordered() && side_of(first, left, right) == Some(Side::Right);
@@ -381,6 +386,14 @@ fn not_constant(expr: &Expr) -> Option<&'static str> {
     subquery.unwrap_or(true).then_some("is a subquery, whose value is not known when planning")
 }
 
+/// The way round a threshold that follows the lengths of the texts.
+fn relative_to_lengths(function: Function) -> &'static str {
+    match function.name() {
+        "levenshtein" => ", or levenshtein_similarity, which is relative to the lengths",
+        _ => "",
+    }
+}
+
 /// The function of a similarity of both sides that occurs in `conjunct`.
 pub(crate) fn function_of_pairs(conjunct: &Expr, sides: Sides<'_>) -> Option<Function> {
     let Sides { left, right, families } = sides;
@@ -415,11 +428,17 @@ fn nested(conjunct: &Expr, sides: Sides<'_>) -> Shape {
     };
     Shape::Declined(match unalias(conjunct) {
         Expr::BinaryExpr(BinaryExpr { op: Operator::Or, .. }) => {
-            format!("the {value} stands under OR; it must be a condition of its own, joined by AND")
+            format!(
+                "the {value} stands under OR; it must be a condition of its own, joined by AND: {}",
+                advice::ALTERNATIVES
+            )
         }
         Expr::Not(_) => {
             format!("the {value} stands under NOT; write the comparison that is meant instead")
         }
-        _ => format!("the {value} must be compared by {operators}, or BETWEEN with a constant"),
+        other => format!(
+            "the {value} must be compared by {operators}, or BETWEEN with a constant{}",
+            advice::instead(other, sides.families).unwrap_or_default()
+        ),
     })
 }
