@@ -11,7 +11,6 @@ use datafusion::datasource::file_format::arrow::ArrowFormat;
 use datafusion::datasource::file_format::csv::CsvFormat;
 use datafusion::datasource::file_format::json::JsonFormat;
 use datafusion::datasource::listing::{ListingOptions, ListingTable, ListingTableUrl};
-use datafusion::object_store::path::Path;
 use datafusion::object_store::{ObjectMeta, ObjectStore};
 use futures::{StreamExt, TryStreamExt};
 
@@ -79,9 +78,9 @@ impl Files {
         common_schema(&schemas).map(Arc::new)
     }
 
-    /// The places of the files.
-    pub(super) fn locations(&self) -> Vec<Path> {
-        self.files.iter().map(|file| file.location.clone()).collect()
+    /// The files, in the order of their paths.
+    pub(super) fn list(&self) -> &[ObjectMeta] {
+        &self.files
     }
 
     /// Whether there is no file.

@@ -17,7 +17,7 @@ use datafusion::object_store::{ObjectMeta, ObjectStore, ObjectStoreExt};
 
 use super::csv;
 use super::pipes::Pipes;
-use super::text::open_input;
+use super::text::{For, open_input};
 
 /// Extensions that are not those of DataFusion's formats, and their formats.
 const OTHER_NAMES: [(&str, &str); 4] =
@@ -178,7 +178,7 @@ pub(super) async fn options_of(
             options.insert("format.delimiter".to_string(), "\t".to_string());
         }
         "csv" => {
-            let input = open_input(store, &file.location, compression).await?;
+            let input = open_input(store, &file.location, compression, For::ALook).await?;
             let lines = csv::first_lines(input, b'"', 2)?;
             if let Some(delimiter) = csv::delimiter(&lines, b'"') {
                 let delimiter = char::from(delimiter).to_string();

@@ -43,6 +43,7 @@ pub(crate) use reading::{READING, quiet_panics};
 #[cfg(feature = "ballista")]
 pub(crate) use source::watch_plan;
 pub(crate) use tables::FileTables;
+pub(crate) use text::Look;
 
 /// Forgets what is known of files: their lists, their footers and their statistics. DataFusion
 /// keeps a list for good, and takes a file for the same while its size and time are.

@@ -65,7 +65,7 @@ impl QueryPlanner for FilePlanner {
         for table in tables.iter().filter_map(as_files) {
             let files = Files::of_table(table, session).await.map_err(storage::without_layers)?;
             files.check(session, &self.pipes).await?;
-            rules.extend(Rule::of(table, files.locations())?);
+            rules.extend(Rule::of(table, files.list())?);
         }
         let planned = self.inner.create_physical_plan(plan, session);
         match FileName::given("files").wait_caught(planned).await {

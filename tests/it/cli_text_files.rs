@@ -358,6 +358,25 @@ fn rows_that_were_not_looked_at_are_checked() {
     }
 }
 
+/// The types of a table stay, and the rows are those of the file.
+#[test]
+fn a_file_that_was_written_anew_is_checked() {
+    let folder = folder();
+    write(&folder, "x.ndjson", "{\"p\": 9}\n{\"p\": 10}\n");
+    write(&folder, "x.csv", "p\n9\n10\n");
+    for (name, format, error) in
+        [("x.ndjson", "JSON", "'9.99' is no Int64"), ("x.csv", "CSV", "'007' is no Int64")]
+    {
+        let table = format!("CREATE EXTERNAL TABLE t STORED AS {format} LOCATION '{name}'");
+        let value = if format == "JSON" { "9.99" } else { "'007'" };
+        let copy = format!("COPY (SELECT {value} AS p) TO '{name}' STORED AS {format}");
+        let sql = format!("{table}; SELECT sum(p) AS s FROM t; {copy}; SELECT p FROM t");
+        let ran = csv(folder.path(), &sql);
+        assert!(!ran.ok && ran.out.starts_with("s\n19\n"), "{}{}", ran.out, ran.err);
+        assert!(ran.err.contains(error) && ran.err.contains("row 1"), "{}", ran.err);
+    }
+}
+
 #[test]
 fn a_null_regex_is_applied() {
     let folder = folder();

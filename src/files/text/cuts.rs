@@ -16,7 +16,7 @@ use datafusion::object_store::path::Path;
 use memchr::{memchr, memchr2, memchr3};
 use tokio::sync::Mutex;
 
-use super::input::{Input, raw};
+use super::input::{For, Input, raw};
 
 /// How much of a file is looked through at a time.
 const BLOCK: usize = 1 << 20;
@@ -74,7 +74,7 @@ async fn find(
     options: &CsvOptions,
 ) -> Result<Vec<(u64, u64)>> {
     let Some(last) = cuts.last().copied() else { return Ok(vec![]) };
-    let mut input: Input = raw(store, file, None).await?;
+    let mut input: Input = raw(store, file, None, For::ALook).await?;
     let mut finder = Finder::new(cuts, options);
     let mut block = vec![0; BLOCK];
     while finder.found.len() < finder.cuts.len() {

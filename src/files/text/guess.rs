@@ -17,7 +17,7 @@ use datafusion::object_store::{ObjectMeta, ObjectStore};
 use regex::Regex;
 
 use super::csv_rows::{encoding, fields};
-use super::input::{open, raw};
+use super::input::{For, open, raw};
 use super::records::Records;
 use super::rule::{Looked, null_regex};
 use super::shape::{RowShapes, Shape};
@@ -111,10 +111,10 @@ impl Budget {
     }
 
     /// The mark of the format.
-    fn looked(&self, rows: u64) -> usize {
+    fn mark(&self, files: &[ObjectMeta], rows: u64) -> usize {
         match self.all {
-            true => Looked::ALL,
-            false => (rows as usize).clamp(1, Looked::ALL - 1),
+            true => Looked::mark_of_all(files),
+            false => Looked::mark_of_some(rows),
         }
     }
 }
@@ -148,7 +148,7 @@ impl Texts<'_> {
         });
         let fields: Fields =
             names.iter().zip(types).map(|(name, of)| Field::new(name, of, true)).collect();
-        let looked = budget.looked(columns.rows);
+        let looked = budget.mark(self.files, columns.rows);
         let format = CsvFormat::default().with_options(options.with_schema_infer_max_rec(looked));
         Ok(Guess { schema: Arc::new(Schema::new(fields)), format: Arc::new(format) })
     }
@@ -160,7 +160,7 @@ impl Texts<'_> {
         for file in self.files.iter().filter(|file| file.size > 0) {
             let quota = budget.next();
             let look = async {
-                let input = open(self.store, &file.location, compression).await?;
+                let input = open(self.store, &file.location, compression, For::ALook).await?;
                 let (of_file, read) = look_at_rows(input, &budget, quota).await?;
                 let all = !budget.is_spent(quota, read.consumed, read.rows())
                     || read.consumed >= file.size && !compression.is_compressed();
@@ -175,7 +175,7 @@ impl Texts<'_> {
             };
             self.pipes.name(&file.location).wait(look).await?;
         }
-        options.schema_infer_max_rec = Some(budget.looked(rows));
+        options.schema_infer_max_rec = Some(budget.mark(self.files, rows));
         options.newline_delimited = is_lines;
         let schema = Arc::new(Schema::new(shape.fields(budget.all)?));
         Ok(Guess { schema, format: Arc::new(JsonFormat::default().with_options(options)) })
@@ -209,7 +209,7 @@ impl Texts<'_> {
 
     async fn bytes(&self, file: &ObjectMeta, range: std::ops::Range<u64>) -> Result<Vec<u8>> {
         let mut bytes = vec![];
-        raw(self.store, &file.location, Some(range)).await?.read_to_end(&mut bytes)?;
+        raw(self.store, &file.location, Some(range), For::ALook).await?.read_to_end(&mut bytes)?;
         Ok(bytes)
     }
 }
@@ -251,7 +251,7 @@ struct CsvScan<'a> {
 impl CsvScan<'_> {
     async fn look(&self, columns: &mut Columns, budget: &mut Budget, quota: u64) -> Result<()> {
         let compression = FileCompressionType::from(self.options.compression);
-        let input = open(self.texts.store, &self.file.location, compression).await?;
+        let input = open(self.texts.store, &self.file.location, compression, For::ALook).await?;
         let mut records = Records::new(input, self.options);
         let mut rows = 0;
         if self.options.has_header.unwrap_or(true) {

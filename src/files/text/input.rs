@@ -40,13 +40,25 @@ pub(in crate::files) fn compression_of(
     found.map(|(_, compression, name)| (*compression, *name))
 }
 
+/// A mark of reads that look at a file before its rows are read, which the progress of a statement leaves out.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Look;
+
+/// What a file is read for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::files) enum For {
+    Rows,
+    ALook,
+}
+
 /// Opens a text file from its start.
 pub(in crate::files) async fn open(
     store: &dyn ObjectStore,
     file: &Path,
     compression: FileCompressionType,
+    purpose: For,
 ) -> Result<Input> {
-    let bytes = raw(store, file, None).await?;
+    let bytes = raw(store, file, None, purpose).await?;
     let (start, bytes) = peek(compression.convert_read(bytes)?, 10)?;
     if !compression.is_compressed()
         && let Some((_, name)) = compression_of(&start)
@@ -69,9 +81,14 @@ pub(super) async fn raw(
     store: &dyn ObjectStore,
     file: &Path,
     range: Option<Range<u64>>,
+    purpose: For,
 ) -> Result<Input> {
     let range = range.map(GetRange::Bounded);
-    let result = store.get_opts(file, GetOptions { range, ..GetOptions::default() }).await?;
+    let mut options = GetOptions { range, ..GetOptions::default() };
+    if purpose == For::ALook {
+        options.extensions.insert(Look);
+    }
+    let result = store.get_opts(file, options).await?;
     let span = result.range.clone();
     if !matches!(result.payload, GetResultPayload::File(..)) {
         return Ok(Box::new(Cursor::new(result.bytes().await?)));

@@ -25,7 +25,8 @@ mod values;
 
 pub(super) use cuts::Cuts;
 pub(super) use guess::{Guess, Texts, guess};
-pub(super) use input::{Input, open as open_input, plain};
+pub(crate) use input::Look;
+pub(super) use input::{For, Input, open as open_input, plain};
 pub(super) use merge::common_schema;
 pub(super) use open::{Scan, morselizer};
 pub(super) use rule::Rule;

@@ -21,7 +21,7 @@ use futures::{StreamExt, stream};
 
 use super::csv_rows::{CsvReader, Wrong};
 use super::cuts::Cuts;
-use super::input::{Input, is_utf16, open, raw};
+use super::input::{For, Input, is_utf16, open, raw};
 use super::json_array::Elements;
 use super::json_rows::{Check, JsonReader};
 use super::rows::{Decode, Fault, Rows, first_fault};
@@ -97,8 +97,8 @@ struct TextFiles {
 }
 
 impl TextFiles {
-    async fn whole(&self, file: &Path) -> Result<Input> {
-        open(self.store.as_ref(), file, self.compression).await
+    async fn whole(&self, file: &Path, purpose: For) -> Result<Input> {
+        open(self.store.as_ref(), file, self.compression, purpose).await
     }
 
     /// The error of a reader as that of the first row at fault.
@@ -117,7 +117,7 @@ impl TextFiles {
         if !is_of_rows {
             return error;
         }
-        let Ok(input) = self.whole(file).await else { return error };
+        let Ok(input) = self.whole(file, For::ALook).await else { return error };
         let Ok(input) = whole(input) else { return error };
         let search = tokio::task::spawn_blocking(move || first_fault(input, decoder));
         match search.await {
@@ -196,10 +196,10 @@ impl CsvFiles {
                     return Ok(stream::empty().boxed());
                 }
                 let at_start = records.start == 0;
-                (raw(store, &location, Some(records)).await?, at_start)
+                (raw(store, &location, Some(records), For::Rows).await?, at_start)
             }
             Some(range) if range.start > 0 => return Ok(stream::empty().boxed()),
-            _ => (self.files.whole(&location).await?, true),
+            _ => (self.files.whole(&location, For::Rows).await?, true),
         };
         let rows = Rows::new(input, self.reader.decoder(self.files.batch_size, at_start)?);
         Ok(batches(rows, move |error| {
@@ -248,15 +248,15 @@ impl JsonFiles {
                 match start {
                     // The mark of the byte order is no part of the first row.
                     0 => {
-                        let whole = self.files.whole(&location).await?;
+                        let whole = self.files.whole(&location, For::Rows).await?;
                         let mark = if is_marked(store, &location, size).await? { 3 } else { 0 };
                         Box::new(whole.take(end - mark))
                     }
-                    _ => raw(store, &location, Some(start..end)).await?,
+                    _ => raw(store, &location, Some(start..end), For::Rows).await?,
                 }
             }
             Some(range) if range.start > 0 => return Ok(stream::empty().boxed()),
-            _ => elements(self.files.whole(&location).await?)?,
+            _ => elements(self.files.whole(&location, For::Rows).await?)?,
         };
         let rows = Rows::new(input, self.reader.decoder(self.files.batch_size)?);
         Ok(batches(rows, move |error| {
@@ -271,7 +271,7 @@ impl JsonFiles {
         if !self.is_lines || is_utf16(store, file, size).await? {
             return Ok(false);
         }
-        let mut rows = RowShapes::new(self.files.whole(file).await?);
+        let mut rows = RowShapes::new(self.files.whole(file, For::ALook).await?);
         let has_row = rows.advance(&mut Shape::default());
         Ok(matches!(has_row, Ok(true)) && rows.is_lines)
     }

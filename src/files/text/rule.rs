@@ -1,5 +1,7 @@
 //! How the rows of a scan have to be read, beyond what DataFusion's plan of it says.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
+
 use arrow::datatypes::{FieldRef, Fields};
 use datafusion::catalog::TableProvider;
 use datafusion::common::{Result, plan_datafusion_err, plan_err};
@@ -7,6 +9,7 @@ use datafusion::datasource::file_format::FileFormat;
 use datafusion::datasource::file_format::csv::CsvFormat;
 use datafusion::datasource::file_format::json::JsonFormat;
 use datafusion::datasource::listing::ListingTable;
+use datafusion::object_store::ObjectMeta;
 use datafusion::object_store::path::Path;
 use regex::Regex;
 
@@ -22,13 +25,31 @@ pub(in crate::files) enum Looked {
 }
 
 impl Looked {
-    /// The mark that formats of guessed tables carry: the most rows to look at, all of them or fewer.
-    pub(super) const ALL: usize = usize::MAX;
+    /// The bit of marks of tables all of whose rows were looked at.
+    const ALL: usize = 1 << (usize::BITS - 1);
 
-    fn of(rows: Option<usize>) -> Self {
-        match rows {
+    /// The mark that the format of a guessed table carries, as its most rows to look at, where all rows of
+    /// these files were looked at.
+    pub(super) fn mark_of_all(files: &[ObjectMeta]) -> usize {
+        let mut hasher = DefaultHasher::new();
+        for file in files {
+            (file.location.as_ref(), file.size).hash(&mut hasher);
+            file.last_modified.timestamp_nanos_opt().hash(&mut hasher);
+        }
+        hasher.finish() as usize | Self::ALL
+    }
+
+    /// The mark where so many rows were looked at, and not all.
+    pub(super) fn mark_of_some(rows: u64) -> usize {
+        (rows as usize).clamp(1, Self::ALL - 1)
+    }
+
+    /// How the types of a table with such a mark are known, now that its files are these: they may have
+    /// been written since.
+    fn of(mark: Option<usize>, files: &[ObjectMeta]) -> Self {
+        match mark {
             None => Self::Declared,
-            Some(Self::ALL) => Self::AtAll,
+            Some(mark) if mark == Self::mark_of_all(files) => Self::AtAll,
             Some(_) => Self::AtSome,
         }
     }
@@ -59,17 +80,18 @@ impl Rule {
     /// # Errors
     ///
     /// A plan error for `null_regex` that is no regular expression.
-    pub(in crate::files) fn of(table: &ListingTable, files: Vec<Path>) -> Result<Option<Self>> {
+    pub(in crate::files) fn of(table: &ListingTable, metas: &[ObjectMeta]) -> Result<Option<Self>> {
         let columns = table.schema().fields().clone();
         let format: &dyn FileFormat = table.options().format.as_ref();
+        let files = metas.iter().map(|file| file.location.clone()).collect();
         let rule = Self { files, columns, ..Self::default() };
         if let Some(csv) = format.downcast_ref::<CsvFormat>() {
-            let looked = Looked::of(csv.options().schema_infer_max_rec);
+            let looked = Looked::of(csv.options().schema_infer_max_rec, metas);
             let null = csv.options().null_regex.as_deref().map(null_regex).transpose()?;
             return Ok(Some(Self { looked, null, ..rule }));
         }
         Ok(format.downcast_ref::<JsonFormat>().map(|json| {
-            let looked = Looked::of(json.options().schema_infer_max_rec);
+            let looked = Looked::of(json.options().schema_infer_max_rec, metas);
             Self { looked, is_lines: json.options().newline_delimited, ..rule }
         }))
     }
