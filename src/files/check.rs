@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use arrow::datatypes::SchemaRef;
+use arrow::datatypes::{Schema, SchemaRef};
 use datafusion::catalog::Session;
 use datafusion::common::config::CsvOptions;
-use datafusion::common::{DataFusionError, Result, exec_err};
+use datafusion::common::{DataFusionError, Result, exec_datafusion_err, exec_err};
 use datafusion::datasource::file_format::FileFormat;
 use datafusion::datasource::file_format::arrow::ArrowFormat;
 use datafusion::datasource::file_format::csv::CsvFormat;
@@ -216,18 +216,23 @@ impl Files {
                 return Some(error);
             }
         }
-        let first = files.first()?;
-        for file in &files[1..] {
-            let two = [(*first).clone(), (*file).clone()];
-            let read = format.infer_schema(session, store, &two);
-            if let Err(error) = pipes.name(&file.location).wait(read).await {
-                return Some(error.context(format!(
-                    "its columns have other types than those of {}, and no type holds the values of \
-                     both without a loss: declare the columns, as in CREATE EXTERNAL TABLE t (id BIGINT, \
-                     x DOUBLE) …, or put tables of one file each together by UNION ALL BY NAME",
-                    pipes.name(&first.location).as_str()
-                )));
+        let mut common: Option<Schema> = None;
+        for file in files {
+            let one = std::slice::from_ref(file);
+            let schema = format.infer_schema(session, store, one).await.ok()?;
+            let with_others = match &common {
+                Some(common) => common_schema(&[common.clone(), schema.as_ref().clone()]),
+                None => Some(schema.as_ref().clone()),
+            };
+            if with_others.is_none() {
+                let wrong = exec_datafusion_err!(
+                    "its columns have other types than those of the files before it, and no type holds \
+                     the values of both without a loss: declare the columns, as in CREATE EXTERNAL TABLE t \
+                     (id BIGINT, x DOUBLE) …, or put tables of single files together by UNION ALL BY NAME"
+                );
+                return Some(pipes.name(&file.location).blame(wrong));
             }
+            common = with_others;
         }
         None
     }

@@ -195,15 +195,15 @@ where
 
 /// The integer that a number is: `1`, `1.0`, `1e3`.
 fn integer<N: FromStr + TryFrom<i64>>(text: &str) -> Option<N> {
-    if let Ok(value) = text.parse() {
-        return Some(value);
+    match Value::of_number(text.as_bytes()) {
+        Value::Integer { .. } => text.parse().ok(),
+        Value::Fraction => {
+            let number: f64 = text.parse().ok()?;
+            let is_whole = number.fract() == 0.0 && number.abs() <= (1_u64 << 53) as f64;
+            is_whole.then_some(number as i64).and_then(|number| N::try_from(number).ok())
+        }
+        _ => None,
     }
-    if !text.contains(['.', 'e', 'E']) || Value::of_number(text.as_bytes()) != Value::Fraction {
-        return None;
-    }
-    let number: f64 = text.parse().ok()?;
-    let is_whole = number.fract() == 0.0 && number.abs() <= (1_u64 << 53) as f64;
-    is_whole.then_some(number as i64).and_then(|number| N::try_from(number).ok())
 }
 
 fn floats(column: &ArrayRef, path: &str) -> Result<ArrayRef> {
@@ -234,6 +234,8 @@ mod tests {
             ("9223372036854775808", None),
             ("9007199254740993.0", None),
             ("true", None),
+            ("007", None),
+            ("-0", Some(0)),
             ("x", None),
         ] {
             assert_eq!(integer::<i64>(text), expected, "{text}");
