@@ -452,7 +452,7 @@ fn cell(random: &mut StdRng, kind: usize) -> String {
         6 => format!("2024-02-{:02}", random.random_range(1..30)),
         7 => format!("a\nb,\"{}\"\nc", random.random_range(0..100)),
         8 => format!("Ω{}", random.random_range(0..100)),
-        9 => (9_007_199_254_740_980 + random.random_range(0..50)).to_string(),
+        9 => (9_007_199_254_740_980_i64 + random.random_range(0..50)).to_string(),
         _ => String::new(),
     }
 }

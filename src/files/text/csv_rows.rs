@@ -137,8 +137,8 @@ pub(super) fn fields(count: usize) -> String {
 /// Advice on bytes that are no UTF-8: the encodings of Western texts, of which Windows' has letters where
 /// the other has control characters.
 pub(super) fn encoding(bytes: &[u8]) -> String {
-    let wrong = bytes.utf8_chunks().flat_map(|chunk| chunk.invalid());
-    let name = match wrong.into_iter().any(|byte| (0x80..0xa0).contains(byte)) {
+    let mut wrong = bytes.utf8_chunks().flat_map(|chunk| chunk.invalid());
+    let name = match wrong.any(|byte| (0x80..0xa0).contains(byte)) {
         true => "cp1252",
         false => "latin1",
     };

@@ -92,7 +92,7 @@ impl Budget {
     }
 
     /// The bytes of the next file.
-    fn next(&mut self) -> u64 {
+    fn quota(&mut self) -> u64 {
         let bytes = (self.bytes / self.files.max(1)).max(BYTES_OF_FILE);
         self.files = self.files.saturating_sub(1);
         if self.is_whole { u64::MAX } else { bytes }
@@ -134,7 +134,7 @@ impl Texts<'_> {
         let is_text = budget.rows == Some(0);
         let mut columns = Columns::default();
         for file in self.files {
-            let quota = budget.next();
+            let quota = budget.quota();
             let name = self.pipes.name(&file.location);
             let scan = CsvScan { texts: self, file, name: &name, options: &options, null: &null };
             name.wait(scan.look(&mut columns, &mut budget, quota)).await?;
@@ -158,7 +158,7 @@ impl Texts<'_> {
         let mut budget = Budget::of(self, options.schema_infer_max_rec.filter(|rows| *rows > 0));
         let (mut shape, mut rows, mut is_lines) = (Shape::default(), 0, true);
         for file in self.files.iter().filter(|file| file.size > 0) {
-            let quota = budget.next();
+            let quota = budget.quota();
             let look = async {
                 let input = open(self.store, &file.location, compression, For::ALook).await?;
                 let (of_file, read) = look_at_rows(input, &budget, quota).await?;
@@ -269,7 +269,7 @@ impl CsvScan<'_> {
             }
             rows += 1;
             self.row(&records, rows, columns)?;
-            if rows % ROWS == 0 {
+            if rows.is_multiple_of(ROWS) {
                 tokio::task::yield_now().await;
             }
         };

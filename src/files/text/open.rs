@@ -196,7 +196,12 @@ impl CsvFiles {
                     return Ok(stream::empty().boxed());
                 }
                 let at_start = records.start == 0;
-                (raw(store, &location, Some(records), For::Rows).await?, at_start)
+                let part = raw(store, &location, Some(records), For::Rows).await?;
+                // Behind the end of a record, the parser takes no character for a byte order mark.
+                let end = [options.terminator.unwrap_or(b'\n')];
+                let part: Input =
+                    if at_start { part } else { Box::new(Cursor::new(end).chain(part)) };
+                (part, at_start)
             }
             Some(range) if range.start > 0 => return Ok(stream::empty().boxed()),
             _ => (self.files.whole(&location, For::Rows).await?, true),

@@ -33,7 +33,7 @@ impl Looked {
     pub(super) fn mark_of_all(files: &[ObjectMeta]) -> usize {
         let mut hasher = DefaultHasher::new();
         for file in files {
-            (file.location.as_ref(), file.size).hash(&mut hasher);
+            (&file.location, file.size).hash(&mut hasher);
             file.last_modified.timestamp_nanos_opt().hash(&mut hasher);
         }
         hasher.finish() as usize | Self::ALL

@@ -114,7 +114,8 @@ impl Shape {
         }
     }
 
-    fn is(&mut self, kind: usize, row: u64) {
+    /// Notes that the row has a value of a kind.
+    fn note(&mut self, kind: usize, row: u64) {
         self.rows[kind].get_or_insert(row);
     }
 }
@@ -264,33 +265,33 @@ impl RowShapes {
         }
         match self.needed()? {
             b'{' => {
-                shape.is(2, self.row);
+                shape.note(2, self.row);
                 let object = shape.object.get_or_insert_default();
                 self.object(object, depth)
             }
             b'[' => {
-                shape.is(1, self.row);
+                shape.note(1, self.row);
                 let list = shape.list.get_or_insert_default();
                 self.list(list, depth)
             }
             b'"' => {
-                shape.is(0, self.row);
+                shape.note(0, self.row);
                 shape.text = true;
                 self.text()
             }
             b'-' | b'0'..=b'9' => {
-                shape.is(0, self.row);
+                shape.note(0, self.row);
                 let value = self.number()?;
                 shape.numbers.add(value);
                 Ok(())
             }
             b't' => {
-                shape.is(0, self.row);
+                shape.note(0, self.row);
                 shape.boolean = true;
                 self.word(b"true")
             }
             b'f' => {
-                shape.is(0, self.row);
+                shape.note(0, self.row);
                 shape.boolean = true;
                 self.word(b"false")
             }
@@ -558,7 +559,7 @@ mod tests {
             ("{\"a\": 1.}", "1. is no number"),
             ("{\"a\": NaN}", "write null"),
             ("{a: 1}", "a key in double quotes"),
-            ("1", "a row, which is an object"),
+            ("1", "a row, an object in braces"),
             ("{\"a\": \"x", "has no end"),
             ("{\"a\": tru}", "true, false or null"),
             ("{\"a\": 1}\n{\"a\": [1]}", "a single value in row 1 and a list in row 2"),
