@@ -87,22 +87,18 @@ fn read(error: &DataFusionError) -> Option<(&str, &DataFusionError)> {
     }
 }
 
-/// Advice on a file of CSV whose rows are not as its first ones.
+/// Advice on a file whose reader gives none itself.
 fn csv(error: &DataFusionError, root: &ArrowError) -> Option<String> {
     let (name, _) = read(error)?;
     match root {
         ArrowError::ParseError(_) => Some(format!(
-            "types are guessed from the first 1000 rows; declare them, as in CREATE EXTERNAL TABLE \
-             t (id BIGINT, code TEXT) STORED AS CSV LOCATION '{name}', or have more rows looked \
-             at: … OPTIONS ('format.schema_infer_max_rec' '1000000')"
-        )),
-        ArrowError::CsvError(text) if text.contains("UTF-8") => Some(format!(
-            "text is read as UTF-8; convert it, for example: iconv -f latin1 -t utf8 '{name}'"
+            "declare the types, as in CREATE EXTERNAL TABLE t (id BIGINT, code TEXT) STORED AS CSV \
+             LOCATION '{name}'"
         )),
         ArrowError::CsvError(_) => Some(format!(
             "CREATE EXTERNAL TABLE t STORED AS CSV LOCATION '{name}' OPTIONS (…) has \
-             'format.delimiter' ';' for another delimiter, 'format.newlines_in_values' 'true' for \
-             values of several lines, and 'format.truncated_rows' 'true' for short rows"
+             'format.delimiter' ';' for another delimiter, 'format.quote' and 'format.escape', and \
+             'format.truncated_rows' 'true' for short rows"
         )),
         _ => None,
     }
@@ -244,7 +240,15 @@ fn unknown_table(full_name: &str) -> Option<String> {
     if let Some(table) = name.strip_prefix("public.") {
         let path = Path::new(table);
         let looks_like_file = table.contains(['/', '\\', '*']) || path.extension().is_some();
-        return if !looks_like_file {
+        let is_workbook =
+            ["xlsx", "xls", "ods"].iter().any(|end| path.extension() == Some(end.as_ref()));
+        return if !looks_like_file && path.is_dir() {
+            Some(format!(
+                "the folder is read as FROM '{table}'; \\d or SHOW TABLES lists the tables"
+            ))
+        } else if is_workbook && path.exists() {
+            Some(format!("'{table}' is a workbook; save the sheet as CSV, in UTF-8"))
+        } else if !looks_like_file {
             Some(
                 "\\d or SHOW TABLES lists the tables; a file is read as FROM 'file.parquet'".into(),
             )

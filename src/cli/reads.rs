@@ -13,6 +13,7 @@ use datafusion::object_store::path::Path;
 use datafusion::object_store::{GetOptions, GetResult, GetResultPayload, ObjectStore, Result};
 use parking_lot::Mutex;
 
+use crate::files::Look;
 use crate::storage::{Layer, Layered};
 
 /// Files watched at once, at most: each one takes a file handle.
@@ -89,8 +90,10 @@ impl Layer for WatchedFiles {
     }
 
     async fn get_opts(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
+        let is_look = options.extensions.get::<Look>().is_some();
         let result = self.0.get_opts(location, options).await?;
-        if let GetResultPayload::File(file, _) = &result.payload
+        if !is_look
+            && let GetResultPayload::File(file, _) = &result.payload
             && let Some(reads) = READS.lock().as_mut()
         {
             reads.watch(file, result.range.clone());

@@ -1,15 +1,22 @@
 //! Statements beyond DataFusion's: `SHOW` for the options under a prefix, `SHOW FUNCTIONS` for all
 //! functions, and `RESET` for the options of the similarity join.
 
+use std::collections::HashSet;
+use std::ops::ControlFlow;
+
 use datafusion::common::{JoinType, Result, ScalarValue};
 use datafusion::config::ExtensionOptions;
 use datafusion::dataframe::DataFrame;
 use datafusion::logical_expr::{LogicalPlan, Statement as PlannedStatement, cast, ident, lit};
 use datafusion::prelude::SessionContext;
-use datafusion::sql::parser::{DFParser, Statement};
-use datafusion::sql::sqlparser::ast::{Ident, ShowStatementFilter, Statement as SqlStatement};
+use datafusion::sql::parser::{CopyToSource, DFParser, Statement};
+use datafusion::sql::sqlparser::ast::{
+    Ident, ObjectName, ObjectNamePart, ShowStatementFilter, Statement as SqlStatement,
+    visit_relations,
+};
 
 use crate::config::SimJoinOptions;
+use crate::files::with_quoted;
 use crate::sql::restore_definition;
 
 /// Plans a statement.
@@ -19,11 +26,44 @@ pub(super) async fn plan(ctx: &SessionContext, statement: Statement) -> Result<L
         None => statement,
     };
     let functions = shown_functions(&statement);
-    let plan = ctx.state().statement_to_plan(statement).await?;
+    let names = quoted_names(&statement);
+    let plan = with_quoted(names, ctx.state().statement_to_plan(statement)).await?;
     match functions {
         Some(condition) => add_functions(ctx, plan, &condition).await,
         None => Ok(restore_definition(plan)),
     }
+}
+
+/// The names of relations that a statement has in single quotes.
+fn quoted_names(statement: &Statement) -> HashSet<String> {
+    let mut names = HashSet::new();
+    let mut add = |name: &ObjectName| {
+        if let [ObjectNamePart::Identifier(name)] = name.0.as_slice()
+            && name.quote_style == Some('\'')
+        {
+            names.insert(name.value.clone());
+        }
+    };
+    match statement {
+        Statement::Statement(statement) => {
+            let _ = visit_relations(statement, |name| {
+                add(name);
+                ControlFlow::<()>::Continue(())
+            });
+        }
+        Statement::CopyTo(copy) => match &copy.source {
+            CopyToSource::Relation(name) => add(name),
+            CopyToSource::Query(query) => {
+                let _ = visit_relations(query, |name| {
+                    add(name);
+                    ControlFlow::<()>::Continue(())
+                });
+            }
+        },
+        Statement::Explain(explain) => return quoted_names(&explain.statement),
+        _ => {}
+    }
+    names
 }
 
 /// The condition on `routine_name` of `SHOW FUNCTIONS`; `None` for other statements.

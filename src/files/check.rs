@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
+use arrow::datatypes::{Schema, SchemaRef};
 use datafusion::catalog::Session;
 use datafusion::common::config::CsvOptions;
-use datafusion::common::{DataFusionError, Result, exec_err};
+use datafusion::common::{DataFusionError, Result, exec_datafusion_err, exec_err};
 use datafusion::datasource::file_format::FileFormat;
 use datafusion::datasource::file_format::arrow::ArrowFormat;
 use datafusion::datasource::file_format::csv::CsvFormat;
@@ -16,6 +17,7 @@ use futures::{StreamExt, TryStreamExt};
 use super::csv;
 use super::pipes::Pipes;
 use super::reading::FileName;
+use super::text::{Guess, Texts, common_schema, guess};
 
 /// How many files are opened at a time.
 const AT_A_TIME: usize = 32;
@@ -46,6 +48,49 @@ impl Files {
         }
         files.sort_by(|a, b| a.location.cmp(&b.location));
         Ok(Self { store, format: Arc::clone(&options.format), files })
+    }
+
+    /// The columns of files of text, by what stands in them; `None` for other formats.
+    pub(super) async fn guess(
+        &self,
+        session: &dyn Session,
+        pipes: &Pipes,
+    ) -> Result<Option<Guess>> {
+        let texts = Texts {
+            store: self.store.as_ref(),
+            format: &self.format,
+            files: &self.files,
+            pipes,
+            has_header: session.config_options().catalog.has_header,
+        };
+        guess(&texts).await
+    }
+
+    /// The schema of files of other formats, each of which is read by itself: one that holds the rows of
+    /// all, where there is one.
+    pub(super) async fn common_schema(&self, session: &dyn Session) -> Option<SchemaRef> {
+        let mut schemas = vec![];
+        for file in self.files.iter().filter(|file| file.size > 0) {
+            let one = std::slice::from_ref(file);
+            let schema = self.format.infer_schema(session, &self.store, one).await.ok()?;
+            schemas.push(schema.as_ref().clone());
+        }
+        common_schema(&schemas).map(Arc::new)
+    }
+
+    /// The files, in the order of their paths.
+    pub(super) fn list(&self) -> &[ObjectMeta] {
+        &self.files
+    }
+
+    /// Whether there is no file.
+    pub(super) fn is_empty(&self) -> bool {
+        self.files.is_empty()
+    }
+
+    /// How the files are read.
+    pub(super) fn format(&self) -> &Arc<dyn FileFormat> {
+        &self.format
     }
 
     /// Refuses files from which DataFusion would silently read nothing, or the wrong columns.
@@ -156,6 +201,10 @@ impl Files {
         pipes: &Pipes,
     ) -> Option<DataFusionError> {
         let (store, format) = (&self.store, &self.format);
+        if format.is::<CsvFormat>() || format.is::<JsonFormat>() {
+            // Their readers name the file.
+            return None;
+        }
         let files: Vec<&ObjectMeta> = self.files.iter().filter(|file| file.size > 0).collect();
         for file in &files {
             let read = async {
@@ -167,13 +216,23 @@ impl Files {
                 return Some(error);
             }
         }
-        let first = files.first()?;
-        for file in &files[1..] {
-            let two = [(*first).clone(), (*file).clone()];
-            let read = format.infer_schema(session, store, &two);
-            if let Err(error) = pipes.name(&file.location).wait(read).await {
-                return Some(error);
+        let mut common: Option<Schema> = None;
+        for file in files {
+            let one = std::slice::from_ref(file);
+            let schema = format.infer_schema(session, store, one).await.ok()?;
+            let with_others = match &common {
+                Some(common) => common_schema(&[common.clone(), schema.as_ref().clone()]),
+                None => Some(schema.as_ref().clone()),
+            };
+            if with_others.is_none() {
+                let wrong = exec_datafusion_err!(
+                    "its columns have other types than those of the files before it, and no type holds \
+                     the values of both without a loss: declare the columns, as in CREATE EXTERNAL TABLE t \
+                     (id BIGINT, x DOUBLE) …, or put tables of single files together by UNION ALL BY NAME"
+                );
+                return Some(pipes.name(&file.location).blame(wrong));
             }
+            common = with_others;
         }
         None
     }

@@ -1,10 +1,12 @@
 //! The first lines of CSV files: their delimiter, and the columns that a header names.
 
+use std::io::{BufRead, BufReader};
+
+use datafusion::common::Result;
 use datafusion::common::config::CsvOptions;
-use datafusion::common::{DataFusionError, Result};
-use datafusion::datasource::file_format::file_compression_type::FileCompressionType;
-use datafusion::object_store::{ObjectMeta, ObjectStore, ObjectStoreExt};
-use futures::{StreamExt, TryStreamExt};
+use datafusion::object_store::{ObjectMeta, ObjectStore};
+
+use super::text::{For, Input, open_input};
 
 /// A line that is longer is no header.
 const LONGEST_LINE: usize = 4 << 20;
@@ -13,19 +15,16 @@ const LONGEST_LINE: usize = 4 << 20;
 const DELIMITERS: [u8; 3] = [b';', b'\t', b'|'];
 
 /// The first lines of a file, without their ends.
-pub(super) async fn first_lines(
-    store: &dyn ObjectStore,
-    file: &ObjectMeta,
-    compression: FileCompressionType,
-    quote: u8,
-    count: usize,
-) -> Result<Vec<Vec<u8>>> {
-    let bytes = store.get(&file.location).await?.into_stream();
-    let bytes = bytes.map_err(|e| DataFusionError::ObjectStore(Box::new(e))).boxed();
-    let mut bytes = compression.convert_stream(bytes)?;
+pub(super) fn first_lines(input: Input, quote: u8, count: usize) -> Result<Vec<Vec<u8>>> {
+    let mut input = BufReader::new(input);
     let (mut lines, mut line, mut is_quoted, mut length) = (vec![], vec![], false, 0);
-    while let Some(chunk) = bytes.try_next().await? {
-        for &byte in chunk.iter() {
+    loop {
+        let block = input.fill_buf()?;
+        let read = block.len();
+        if read == 0 || length > LONGEST_LINE {
+            break;
+        }
+        for &byte in block {
             if byte == quote {
                 is_quoted = !is_quoted;
             }
@@ -34,28 +33,23 @@ pub(super) async fn first_lines(
                 length += 1;
                 continue;
             }
-            lines.push(trimmed(std::mem::take(&mut line), lines.is_empty()));
+            lines.push(trimmed(std::mem::take(&mut line)));
             if lines.len() == count {
                 return Ok(lines);
             }
         }
-        if length > LONGEST_LINE {
-            break;
-        }
+        input.consume(read);
     }
     if !line.is_empty() {
-        lines.push(trimmed(line, lines.is_empty()));
+        lines.push(trimmed(line));
     }
     Ok(lines)
 }
 
-/// The line without the carriage return of Windows, the first one without a byte order mark.
-fn trimmed(mut line: Vec<u8>, is_first: bool) -> Vec<u8> {
+/// The line without the carriage return of Windows.
+fn trimmed(mut line: Vec<u8>) -> Vec<u8> {
     if line.last() == Some(&b'\r') {
         line.pop();
-    }
-    if is_first && line.starts_with(b"\xef\xbb\xbf") {
-        line.drain(..3);
     }
     line
 }
@@ -100,7 +94,8 @@ pub(super) async fn header(
     file: &ObjectMeta,
     options: &CsvOptions,
 ) -> Result<Vec<String>> {
-    let lines = first_lines(store, file, options.compression.into(), options.quote, 1).await?;
+    let input = open_input(store, &file.location, options.compression.into(), For::ALook).await?;
+    let lines = first_lines(input, options.quote, 1)?;
     let line = lines.first().map(Vec::as_slice).unwrap_or_default();
     Ok(fields(line, options.delimiter, options.quote))
 }

@@ -17,6 +17,7 @@ use datafusion::object_store::{ObjectMeta, ObjectStore, ObjectStoreExt};
 
 use super::csv;
 use super::pipes::Pipes;
+use super::text::{For, open_input};
 
 /// Extensions that are not those of DataFusion's formats, and their formats.
 const OTHER_NAMES: [(&str, &str); 4] =
@@ -68,7 +69,8 @@ impl Kind {
         let known = Self::of_name(name)
             .filter(|kind| ["parquet", "csv", "json", "arrow"].contains(&kind.format()));
         if let Some(kind) = known {
-            return Ok(kind);
+            // Its rows are kept without their compression.
+            return Ok(Self::stored_as(&kind.name, ""));
         }
         let start = store.get_range(&file.location, 0..file.size.min(64));
         let start = pipes.name(&file.location).wait(async { Ok(start.await?) }).await?;
@@ -77,18 +79,21 @@ impl Kind {
 
     /// Parquet and Arrow by their first bytes, JSON by a brace or bracket; anything else is CSV.
     fn of_content(start: &[u8]) -> Self {
-        let text = start.strip_prefix(b"\xef\xbb\xbf").unwrap_or(start).trim_ascii_start();
-        let (name, compression) = match start {
-            [b'P', b'A', b'R', b'1', ..] => ("parquet", ""),
-            [b'A', b'R', b'R', b'O', b'W', b'1', ..] | [0xff, 0xff, 0xff, 0xff, ..] => {
-                ("arrow", "")
+        // The bytes of UTF-16 are those of ASCII and zeros.
+        let start: Vec<u8> = match start {
+            [0xff, 0xfe, text @ ..] | [0xfe, 0xff, text @ ..] => {
+                text.iter().copied().filter(|byte| *byte != 0).collect()
             }
-            [0x1f, 0x8b, ..] => ("csv", "gz"),
-            [0x28, 0xb5, 0x2f, 0xfd, ..] => ("csv", "zst"),
-            _ if text.starts_with(b"{") || text.starts_with(b"[") => ("json", ""),
-            _ => ("csv", ""),
+            start => start.to_vec(),
         };
-        Self::stored_as(name, compression)
+        let text = start.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&start).trim_ascii_start();
+        let name = match start.as_slice() {
+            [b'P', b'A', b'R', b'1', ..] => "parquet",
+            [b'A', b'R', b'R', b'O', b'W', b'1', ..] | [0xff, 0xff, 0xff, 0xff, ..] => "arrow",
+            _ if text.starts_with(b"{") || text.starts_with(b"[") => "json",
+            _ => "csv",
+        };
+        Self::stored_as(name, "")
     }
 
     /// The name of DataFusion's format.
@@ -173,16 +178,11 @@ pub(super) async fn options_of(
             options.insert("format.delimiter".to_string(), "\t".to_string());
         }
         "csv" => {
-            let lines = csv::first_lines(store, file, compression, b'"', 2).await?;
+            let input = open_input(store, &file.location, compression, For::ALook).await?;
+            let lines = csv::first_lines(input, b'"', 2)?;
             if let Some(delimiter) = csv::delimiter(&lines, b'"') {
                 let delimiter = char::from(delimiter).to_string();
                 options.insert("format.delimiter".to_string(), delimiter);
-            }
-        }
-        "json" => {
-            let lines = csv::first_lines(store, file, compression, 0, 1).await?;
-            if lines.first().is_some_and(|line| line.trim_ascii_start().starts_with(b"[")) {
-                options.insert("format.newline_delimited".to_string(), "false".to_string());
             }
         }
         _ => {}
@@ -226,7 +226,8 @@ mod tests {
             (b" \n{\"a\": 1}", "json"),
             (b"[1]", "json"),
             (b"id,t\n", "csv"),
-            (b"\x1f\x8b\x08", "csv.gz"),
+            (b"\xff\xfe[\0{\0", "json"),
+            (b"\xfe\xff\0i\0d", "csv"),
         ] {
             assert_eq!(Kind::of_content(start).extension(), extension, "{start:?}");
         }

@@ -4,10 +4,10 @@
 //! ```text
 //! name ─► names (~, patterns) ─► pipes (kept in a temporary file) ─► kind (format, delimiter)
 //!                                                                      │
-//!              planner: check (empty files, headers) ◄── tables ◄──────┘
+//!              planner: check (empty files, headers) ◄── tables, external (columns: text) ◄┘
 //!                 │
 //!                 └─► source, sink: the steps of readers and writers (reading, store),
-//!                     lists of numbers in Parquet (lists)
+//!                     lists of numbers in Parquet (lists), CSV and JSON (text)
 //! ```
 //!
 //! A session has the [`FilePlanner`] around its own planner, [`FileTables`] for `FROM 'name'` and
@@ -17,6 +17,7 @@
 
 mod check;
 mod csv;
+mod external;
 mod kind;
 mod lists;
 mod names;
@@ -28,18 +29,21 @@ mod sink;
 mod source;
 mod store;
 mod tables;
+mod text;
 
 use datafusion::execution::runtime_env::RuntimeEnv;
 
+pub(crate) use external::ExternalTables;
 pub(crate) use kind::{formats, renamed};
-pub(crate) use names::{path as path_of, path_of_os, to_write};
+pub(crate) use names::{path as path_of, path_of_os, to_write, with_quoted};
 pub(crate) use pipe_writer::{Pipe, is_stdout, is_written_directly};
 pub(crate) use pipes::{Pipes, bytes_of_pipe, is_stdin};
 pub(crate) use planner::FilePlanner;
 pub(crate) use reading::{READING, quiet_panics};
 #[cfg(feature = "ballista")]
 pub(crate) use source::watch_plan;
-pub(crate) use tables::{ExternalTables, FileTables};
+pub(crate) use tables::FileTables;
+pub(crate) use text::Look;
 
 /// Forgets what is known of files: their lists, their footers and their statistics. DataFusion
 /// keeps a list for good, and takes a file for the same while its size and time are.

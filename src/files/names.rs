@@ -1,5 +1,6 @@
 //! The files that a name in a statement stands for.
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use datafusion::common::{Result, plan_datafusion_err, plan_err};
@@ -7,6 +8,24 @@ use datafusion::datasource::listing::ListingTableUrl;
 
 /// The characters of which one makes a name a pattern.
 const PATTERN: [char; 3] = ['?', '*', '['];
+
+tokio::task_local! {
+    /// The names that a statement has in single quotes.
+    static QUOTED: HashSet<String>;
+}
+
+/// Plans a statement that has these names in single quotes, which make a name that could be a table's one of
+/// a folder.
+pub(crate) async fn with_quoted<T>(names: HashSet<String>, plan: impl Future<Output = T>) -> T {
+    QUOTED.scope(names, plan).await
+}
+
+/// Whether a name that is no table may be that of a file or folder: an identifier is not, so that no table
+/// depends on what lies in the folder of the program.
+pub(super) fn may_be_file(name: &str) -> bool {
+    let is_path = name.contains(['.', '/', '\\', '~', ':']) || name.contains(PATTERN);
+    is_path || QUOTED.try_with(|names| names.contains(name)).unwrap_or(false)
+}
 
 /// The path that a name means: `~` and `~/x` are in the home directory, other names stand as they
 /// are.

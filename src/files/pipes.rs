@@ -23,6 +23,7 @@ use tokio::sync::oneshot;
 
 use super::names;
 use super::reading::FileName;
+use super::text::{Input, plain};
 use crate::storage::DataDirs;
 
 /// The names of standard input.
@@ -205,7 +206,7 @@ impl Drop for Shown {
     }
 }
 
-/// Writes all that a pipe gives to a temporary file. The reader has a thread of its own: it may
+/// Writes all that a pipe gives, without its compression, to a temporary file. The reader has a thread of its own: it may
 /// wait for long, and a statement that is cancelled does not wait for it.
 async fn keep(path: &Path, disk: &Arc<DiskManager>) -> Result<Arc<dyn SpillFile>> {
     let name = path.display().to_string();
@@ -233,13 +234,15 @@ fn copy(
     is_given_up: impl Fn() -> bool,
 ) -> Result<()> {
     let failed = |e: io::Error| exec_datafusion_err!("reading {}: {e}", path.display());
-    let mut pipe: Box<dyn Read> = match is_stdin(path) {
+    let pipe: Input = match is_stdin(path) {
         true => Box::new(io::stdin()),
         false => Box::new(File::open(path).map_err(failed)?),
     };
+    let shown = Shown::start();
+    // Without its compression, whatever the format of the rows in it is.
+    let (_, mut pipe) = plain(pipe)?;
     let mut writer = file.open_writer()?;
     let mut buffer = vec![0; 256 << 10];
-    let shown = Shown::start();
     while !is_given_up() {
         let read = match pipe.read(&mut buffer) {
             Ok(0) => break,

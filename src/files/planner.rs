@@ -17,7 +17,8 @@ use super::check::{Files, is_of_content};
 use super::forget_files;
 use super::pipes::Pipes;
 use super::reading::FileName;
-use super::source::watch_plan;
+use super::source::watch_scans;
+use super::text::Rule;
 use crate::storage;
 
 /// A planner that checks the files of a statement before it is planned, and watches them while it
@@ -60,13 +61,15 @@ impl QueryPlanner for FilePlanner {
             forget_files(session.runtime_env());
         }
         let tables = tables(plan)?;
+        let mut rules = vec![];
         for table in tables.iter().filter_map(as_files) {
             let files = Files::of_table(table, session).await.map_err(storage::without_layers)?;
             files.check(session, &self.pipes).await?;
+            rules.extend(Rule::of(table, files.list())?);
         }
         let planned = self.inner.create_physical_plan(plan, session);
         match FileName::given("files").wait_caught(planned).await {
-            Ok(plan) if self.runs_here => watch_plan(plan, &self.pipes),
+            Ok(plan) if self.runs_here => watch_scans(plan, &self.pipes, &rules),
             Ok(plan) => Ok(plan),
             Err(error) => Err(self.with_name(error, &tables, session).await),
         }

@@ -23,14 +23,26 @@ use super::lists;
 use super::pipes::Pipes;
 use super::reading::FileName;
 use super::sink::WatchedSink;
+use super::text::{self, Cuts, Rule, Scan};
 
-/// Watches the scans of a plan that is about to run, and what it writes.
-///
-/// Optimizer rules and codecs look for the sources that DataFusion has, so this is the last change
-/// to a plan.
+/// Watches the scans of a plan that another process has made, and what it writes.
+#[cfg(feature = "ballista")]
 pub(crate) fn watch_plan(
     plan: Arc<dyn ExecutionPlan>,
     pipes: &Arc<Pipes>,
+) -> Result<Arc<dyn ExecutionPlan>> {
+    watch_scans(plan, pipes, &[])
+}
+
+/// Watches the scans of a plan that is about to run, and what it writes. `rules` say how its tables are
+/// read.
+///
+/// Optimizer rules and codecs look for the sources that DataFusion has, so this is the last change
+/// to a plan.
+pub(super) fn watch_scans(
+    plan: Arc<dyn ExecutionPlan>,
+    pipes: &Arc<Pipes>,
+    rules: &[Rule],
 ) -> Result<Arc<dyn ExecutionPlan>> {
     plan.transform_up(|plan| {
         if let Some(scan) = plan.downcast_ref::<DataSourceExec>()
@@ -38,7 +50,20 @@ pub(crate) fn watch_plan(
             && !config.file_source.is::<WatchedSource>()
         {
             let mut config = config.clone();
-            config.file_source = WatchedSource::over(config.file_source, pipes);
+            let files = config.file_groups.iter().flat_map(|group| group.files());
+            let columns = config.file_source.table_schema().file_schema().fields();
+            let rule = match files.map(|file| &file.object_meta.location).next() {
+                Some(file) => Rule::choose(rules, file, columns)?,
+                None => Rule::default(),
+            };
+            let watched = WatchedSource {
+                inner: Arc::clone(&config.file_source),
+                pipes: Arc::clone(pipes),
+                rule: Arc::new(rule),
+                cuts: Arc::default(),
+                batch_size: 0,
+            };
+            config.file_source = Arc::new(watched);
             let scan = scan.clone().with_data_source(Arc::new(config));
             return Ok(Transformed::yes(Arc::new(scan) as Arc<dyn ExecutionPlan>));
         }
@@ -50,15 +75,20 @@ pub(crate) fn watch_plan(
     .data()
 }
 
-/// A source of rows of files, with all that it is but for its errors.
+/// A source of rows of files, with all that it is but for its readers of text and of lists, and its errors.
+#[derive(Clone)]
 struct WatchedSource {
     inner: Arc<dyn FileSource>,
     pipes: Arc<Pipes>,
+    rule: Arc<Rule>,
+    cuts: Arc<Cuts>,
+    /// The rows of a batch, once they are known.
+    batch_size: usize,
 }
 
 impl WatchedSource {
-    fn over(inner: Arc<dyn FileSource>, pipes: &Arc<Pipes>) -> Arc<dyn FileSource> {
-        Arc::new(Self { inner, pipes: Arc::clone(pipes) })
+    fn over(&self, inner: Arc<dyn FileSource>) -> Self {
+        Self { inner, ..self.clone() }
     }
 }
 
@@ -80,7 +110,18 @@ impl FileSource for WatchedSource {
     ) -> Result<Box<dyn Morselizer>> {
         let mut config = config.clone();
         config.file_source = Arc::clone(&self.inner);
-        let inner = lists::morselizer(&self.inner, store, &config, partition)?;
+        let scan = Scan {
+            source: &self.inner,
+            store: Arc::clone(&store),
+            config: &config,
+            rule: &self.rule,
+            cuts: &self.cuts,
+            batch_size: self.batch_size,
+        };
+        let inner = match text::morselizer(&scan)? {
+            Some(text) => text,
+            None => lists::morselizer(&self.inner, store, &config, partition)?,
+        };
         Ok(Box::new(WatchedMorselizer { inner, pipes: Arc::clone(&self.pipes) }))
     }
 
@@ -89,7 +130,8 @@ impl FileSource for WatchedSource {
     }
 
     fn with_batch_size(&self, batch_size: usize) -> Arc<dyn FileSource> {
-        Self::over(self.inner.with_batch_size(batch_size), &self.pipes)
+        let sized = self.over(self.inner.with_batch_size(batch_size));
+        Arc::new(Self { batch_size, ..sized })
     }
 
     fn filter(&self) -> Option<Arc<dyn PhysicalExpr>> {
@@ -126,7 +168,7 @@ impl FileSource for WatchedSource {
         config: &ConfigOptions,
     ) -> Result<FilterPushdownPropagation<Arc<dyn FileSource>>> {
         let mut pushed = self.inner.try_pushdown_filters(filters, config)?;
-        pushed.updated_node = pushed.updated_node.map(|node| Self::over(node, &self.pipes));
+        pushed.updated_node = pushed.updated_node.map(|node| Arc::new(self.over(node)) as _);
         Ok(pushed)
     }
 

@@ -33,6 +33,7 @@ mod cli_scripts;
 #[cfg(unix)]
 mod cli_signals;
 mod cli_terminal;
+mod cli_text_files;
 mod cluster;
 mod counts;
 mod data;
