@@ -50,6 +50,7 @@ mod lines;
 mod log;
 mod meanings;
 mod operator;
+mod order;
 mod output;
 mod phases;
 mod prepare;
