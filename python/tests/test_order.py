@@ -193,9 +193,8 @@ def source(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
         if request.param == "parquet":
             parquet.write_table(table, path, row_group_size=3000)
         elif request.param == "ndjson":
-            path.write_text(
-                "".join(f'{{"id":{n},"s":{s}}}\n' for n, s in zip(*made.values(), strict=True))
-            )
+            lines = (f'{{"id":{n},"s":"{s}"}}\n' for n, s in zip(*made.values(), strict=True))
+            path.write_text("".join(lines))
         else:
             path = folder
             for part in range(7):
