@@ -38,13 +38,15 @@ fn tables_views_and_files_keep_the_order_of_their_query() {
         for sql in [
             ORDERED.to_string(),
             format!("CREATE TABLE t AS {ORDERED}; SELECT v FROM t"),
-            format!("CREATE TABLE t AS {ORDERED}; CREATE TABLE u AS SELECT * FROM t; TABLE u"),
+            format!(
+                "CREATE TABLE t AS {ORDERED}; CREATE TABLE u AS SELECT * FROM t; SELECT v FROM u"
+            ),
             format!("CREATE TABLE t (v BIGINT); INSERT INTO t {ORDERED}; SELECT v FROM t"),
             format!("CREATE VIEW w AS {ORDERED}; SELECT v FROM w"),
             format!("SELECT v FROM ({ORDERED}) AS w WHERE v >= 0"),
             format!("WITH w AS ({ORDERED}) SELECT v FROM w"),
             format!(
-                "COPY ({ORDERED}) TO 'o.parquet'; CREATE TABLE t AS TABLE 'o.parquet'; TABLE t"
+                "COPY ({ORDERED}) TO 'o.parquet'; CREATE TABLE t AS SELECT * FROM 'o.parquet'; SELECT v FROM t"
             ),
             format!(
                 "COPY (SELECT v FROM ({ORDERED})) TO 'o.csv'; SELECT v FROM 'o.csv' ORDER BY v"
