@@ -140,6 +140,11 @@ def test_columns_of_one_frame_belong_together() -> None:
         assert rows["text"].tolist() == frame["text"].tolist()[10:]
 
 
+def test_settings_are_shown_as_they_were_set() -> None:
+    shown = context().sql("SHOW datafusion.execution.target_partitions").to_pylist()
+    assert [row["value"] for row in shown] == ["4"]
+
+
 def test_dbapi_keeps_the_order() -> None:
     pytest.importorskip("pyarrow")
     pytest.importorskip("adbc_driver_manager")

@@ -22,6 +22,10 @@ use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{ExecutionPlan, execute_stream, execute_stream_partitioned};
 use futures::{StreamExt, TryStreamExt, stream};
 
+/// The table of the settings, which it reads from the statement that asks for them: a plan of another
+/// number of partitions would show that one.
+const SETTINGS: &str = "df_settings";
+
 /// The use of a statement's rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Use {
@@ -129,6 +133,9 @@ pub(super) fn is_picked(plan: &LogicalPlan) -> bool {
 fn source_of(plan: &LogicalPlan) -> Option<Source> {
     match plan {
         LogicalPlan::TableScan(scan) => {
+            if scan.table_name.table() == SETTINGS {
+                return None;
+            }
             let table = source_as_provider(&scan.source).ok()?;
             let kind = match () {
                 () if table.is::<MemTable>() || table.is::<StreamingTable>() => Kind::Memory,

@@ -75,3 +75,12 @@ fn a_table_gives_its_first_rows_first() {
         assert_eq!(printed(folder.path(), &[], &sql), expected, "{sql}");
     }
 }
+
+#[test]
+fn settings_are_shown_as_they_were_set() {
+    let folder = folder();
+    let name = "datafusion.execution.target_partitions";
+    let sql = format!("SET {name} = 7; SHOW {name}");
+    let ran = run(folder.path(), &["-q", "--format", "csv", "-c", &sql]);
+    assert!(ran.ok && ran.out.ends_with(&format!("{name},7\n")), "{}{}", ran.out, ran.err);
+}
