@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import warnings
+from collections.abc import Sequence
 
 
 class Error(Exception):
@@ -27,6 +28,10 @@ class PlanError(Error, ValueError):
     """The statement or the call cannot be planned: a name, a type, a threshold, an option."""
 
 
+class InputError(PlanError, TypeError):
+    """Rows that cannot be read: a column of several types, an object that is no table."""
+
+
 class ExecutionError(Error):
     """The query failed as it ran."""
 
@@ -41,6 +46,23 @@ class FileError(Error):
 
 class InternalError(Error):
     """A defect of simjoin, a panic of the engine among them. Please report it."""
+
+
+def no_column(name: str, known: Sequence[str]) -> PlanError:
+    """Gives the error for a column that a frame has not."""
+    hint = f"its columns are {', '.join(known) or 'none'}"
+    parent = name.partition(".")[0]
+    if "(" in name:
+        hint = (
+            f"{name} is an expression: make a column of it first, or compare expressions in SQL, "
+            f"by simjoin.connect().sql(…); {hint}"
+        )
+    elif parent != name and parent in known:
+        hint = (
+            f"{name} is a field of {parent}: make a column of it first, or compare "
+            f"a.{parent}['{name.partition('.')[2]}'] in SQL; {hint}"
+        )
+    return PlanError(f"the frame has no column {name!r}", hint)
 
 
 class SimjoinWarning(UserWarning):

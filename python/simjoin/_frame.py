@@ -23,18 +23,27 @@ if TYPE_CHECKING:
 FORMATS = {"parquet": "PARQUET", "csv": "CSV", "json": "JSON", "ndjson": "JSON", "arrow": "ARROW"}
 
 
+#: The end of messages on a missing library of frames.
+WITHOUT = "; to_pylist() and to_pydict() need no library"
+
+
 class Explained(str):
     """A plan as text. ``operators`` has it as data, the outermost operator first.
 
     Each operator is a dictionary with ``operator`` (its name), ``depth``, ``details`` and, after
     ``explain(analyze=True)``, ``metrics``: counts, bytes, and times in nanoseconds.
+    ``summary`` says of a join by similarity that has run what cost the time, and what would help.
+    The text begins with it.
     """
 
     operators: list[dict[str, Any]]
+    summary: str | None
 
-    def __new__(cls, plan: str, operators: list[dict[str, Any]]) -> Explained:
-        explained = super().__new__(cls, plan)
-        explained.operators = operators
+    def __new__(
+        cls, plan: str, operators: list[dict[str, Any]], summary: str | None = None
+    ) -> Explained:
+        explained = super().__new__(cls, plan if summary is None else f"{summary}\n\n{plan}")
+        explained.operators, explained.summary = operators, summary
         return explained
 
     def __repr__(self) -> str:
@@ -43,6 +52,10 @@ class Explained(str):
 
 class Frame:
     """A query, or the result of a statement. It runs when its rows are asked for, each time anew.
+
+    Rows come in the order of the query's ORDER BY, by whichever way they are asked for. A query
+    without one that only picks columns and rows of a table in memory, by conditions without
+    functions, has the order of the table; others have none.
 
     Every library that reads Arrow's streams reads a frame: ``polars.DataFrame(frame)``,
     ``pyarrow.table(frame)``, ``duckdb.sql("FROM frame")``.
@@ -85,7 +98,7 @@ class Frame:
     # -- queries over the query
 
     def head(self, rows: int = 5) -> Frame:
-        """Gives the first rows. Rows come in no order unless the query has one."""
+        """Gives the first rows of a query that has an order, and any rows of another one."""
         return self._new(self._native.limit(rows))
 
     limit = head
@@ -101,7 +114,7 @@ class Frame:
         return self.columns
 
     def cache(self) -> Frame:
-        """Runs the query, and gives its rows, which stay in memory, as a frame."""
+        """Runs the query, and gives its rows, in their order, as a frame that holds them."""
         with self._progress() as progress:
             return self._new(self._native.cache(progress))
 
@@ -122,21 +135,21 @@ class Frame:
 
     def to_arrow_reader(self) -> pyarrow.RecordBatchReader:
         """Gives the rows as they are found. Closing or dropping the reader cancels the query."""
-        return _library("pyarrow").RecordBatchReader.from_stream(self)
+        return _library("pyarrow", WITHOUT).RecordBatchReader.from_stream(self)
 
     def to_arrow_table(self) -> pyarrow.Table:
         """Runs the query, and gives its rows as a table of pyarrow."""
-        return _library("pyarrow").table(self.cache())
+        return _library("pyarrow", WITHOUT).table(self.cache())
 
     def to_pandas(self) -> pandas.DataFrame:
         """Runs the query, and gives its rows as a frame of pandas (by way of pyarrow)."""
-        _library("pandas")
+        _library("pandas", WITHOUT)
         frame: pandas.DataFrame = self.to_arrow_table().to_pandas()
         return frame
 
     def to_polars(self) -> polars.DataFrame:
         """Runs the query, and gives its rows as a frame of polars."""
-        return _library("polars").DataFrame(self.cache())
+        return _library("polars", WITHOUT).DataFrame(self.cache())
 
     def to_pylist(self) -> list[dict[str, Any]]:
         """Runs the query, and gives its rows as dictionaries. No other library is needed."""
@@ -237,13 +250,17 @@ class Schema:
         return "\n".join(f"{name}: {kind}" for name, kind in self)
 
 
-def _library(name: str) -> Any:
-    """Gives a library that the caller may have."""
+#: The packages of modules that have another name.
+PACKAGES = {"adbc_driver_manager": "adbc-driver-manager pyarrow"}
+
+
+def _library(name: str, instead: str = "") -> Any:
+    """Gives a library that the caller may have; ``instead`` says what needs none."""
     import importlib
 
     try:
         return importlib.import_module(name)
     except ImportError as error:
-        raise ImportError(
-            f"this needs {name}: pip install {name}; to_pylist() and to_pydict() need no library"
-        ) from error
+        module = name.partition(".")[0]
+        package = PACKAGES.get(module, module)
+        raise ImportError(f"this needs {module}: pip install {package}{instead}") from error

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from ._errors import Error, InputError
 from ._sql import text
 
 if TYPE_CHECKING:
@@ -53,15 +55,25 @@ def columns_of(data: Any) -> dict[str, Any] | None:
     return None
 
 
-def register(context: Context, name: str, data: Any, row: str | None = None) -> None:
-    """Names rows as a table, with a column ``row`` of their numbers where it is named."""
+def register(
+    context: Context,
+    name: str,
+    data: Any,
+    row: str | None = None,
+    told: Mapping[str, str] | None = None,
+) -> None:
+    """Names rows as a table, with a column ``row`` of their numbers where it is named.
+
+    ``told`` has the names of columns in messages, where these are other ones.
+    """
     session, data = context._session, as_frame(data)
     if isinstance(data, str | os.PathLike):
         view(context, name, f"SELECT * FROM {text(os.fspath(data))}", row)
         return
     columns = columns_of(data)
     if columns is not None:
-        session.register_columns(name, columns, row)
+        with readable(data, columns, told):
+            session.register_columns(name, columns, row)
         return
     kind = library(data)
     if kind == "simjoin":
@@ -71,8 +83,12 @@ def register(context: Context, name: str, data: Any, row: str | None = None) -> 
             session.register(name, data.cache(), row)
         return
     if kind == "pandas":
-        _pandas(session, name, data, row)
+        data = data.set_axis([str(column) for column in data.columns], axis=1)
+        with readable(data, list(data.columns), told):
+            _pandas(session, name, data, row)
         return
+    if kind == "polars":
+        _check_objects(data, told or {})
     if row is None and kind == "polars" and is_class(data, "LazyFrame"):
         session.register_lazy(name, data.head(0).collect(), data.collect, False)
         return
@@ -86,7 +102,51 @@ def register(context: Context, name: str, data: Any, row: str | None = None) -> 
         return
     if kind == "ibis":
         data = data.to_pyarrow()
-    session.register(name, data, row)
+    with readable(data, data.columns if kind == "polars" else [], told):
+        session.register(name, data, row)
+
+
+@contextmanager
+def readable(data: Any, columns: Iterable[str], told: Mapping[str, str] | None) -> Iterator[None]:
+    """Gives errors of the library that has the data as errors of simjoin that name the column."""
+    try:
+        yield
+    except (Error, ImportError, MemoryError):
+        raise
+    except Exception as error:
+        wrong = _unreadable(data, columns)
+        if wrong is None:
+            raise InputError(str(error)) from error
+        column, reason = wrong
+        raise InputError(
+            f"the column {(told or {}).get(column, column)} cannot be read: {_words(reason)}",
+            "give it values of one type, such as frame[column].astype(str), or leave it out",
+        ) from error
+
+
+def _unreadable(data: Any, columns: Iterable[str]) -> tuple[str, Exception] | None:
+    """Gives the first column of a frame that Arrow does not take, and the reason."""
+    for column in () if columns_of(data) is not None else columns:
+        try:
+            data[[column]].__arrow_c_stream__()
+        except Exception as error:
+            return column, error
+    return None
+
+
+def _words(error: Exception) -> str:
+    """Gives the words of an error, of pyarrow's without those on the column's name and type."""
+    return str(error.args[0] if error.args else error)
+
+
+def _check_objects(data: Any, told: Mapping[str, str]) -> None:
+    """Refuses columns of objects, of which polars would give the addresses in memory."""
+    for column, kind in data.collect_schema().items():
+        if str(kind) == "Object":
+            raise InputError(
+                f"the column {told.get(column, column)} has objects of Python, which are no values",
+                "give it values of one type, such as text, or leave it out",
+            )
 
 
 def view(context: Context, name: str, query: str, row: str | None) -> None:
@@ -99,12 +159,11 @@ def view(context: Context, name: str, query: str, row: str | None) -> None:
 
 
 def _pandas(session: Any, name: str, data: Any, row: str | None) -> None:
-    named = data.set_axis([str(column) for column in data.columns], axis=1)
     try:
-        session.register(name, named, row)
+        session.register(name, data, row)
     except ImportError:
         # Without pyarrow, pandas gives no streams of Arrow.
-        columns = {column: _values(named[column]) for column in named.columns}
+        columns = {column: _values(data[column]) for column in data.columns}
         session.register_columns(name, columns, row)
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ._context import Context, default_context
-from ._errors import PlanError
+from ._errors import PlanError, no_column
 from ._kinds import ROW, Kind
-from ._measures import Measure, measure_of, threshold_of, tokens_of
+from ._measures import Measure, Options, measure_of, only_bits, threshold_of, tokens_of
 
 
 @dataclass(frozen=True)
@@ -19,22 +19,14 @@ class Condition:
     threshold: float
     measure: Measure
 
+    def shown(self, value: str) -> str:
+        """Gives the score of a value of the driving function, as an expression of SQL."""
+        return self.measure.shown(value)
+
     @property
     def order(self) -> str:
         """The last argument of the functions that prefer one score to another."""
         return ", 'distance'" if self.measure.is_distance else ""
-
-
-@dataclass(frozen=True)
-class Options:
-    """The arguments that say what is similar."""
-
-    #: None: by the kind of the column.
-    measure: str | None
-    tokenizer: str | None
-    threshold: float | None
-    at_least: float | None
-    at_most: float | None
 
 
 class Job:
@@ -57,10 +49,7 @@ class Job:
         known = kind.names()
         for column in columns.values():
             if column not in known:
-                raise PlanError(
-                    f"the frame has no column {column!r}",
-                    f"its columns are {', '.join(known) or 'none'}",
-                )
+                raise no_column(column, known)
         kind.register(self.context, name, columns, ROW)
         return name
 
@@ -72,11 +61,14 @@ class Job:
 
     def score(
         self, tables: tuple[str, str], names: tuple[str, str], options: Options
-    ) -> tuple[str, Measure]:
-        """Gives the measure of the columns ``x`` of two tables, as an expression of SQL too."""
+    ) -> tuple[str, str, Measure]:
+        """Gives the function that compares the columns ``x`` of two tables, as SQL.
+
+        The name and the measure come along.
+        """
+        natives = [self.context.table(table)._native for table in tables]
         families, types = [], []
-        for table in tables:
-            native = self.context.table(table)._native
+        for native in natives:
             place = [name for name, _ in native.columns()].index("x")
             families.append(native.families()[place])
             types.append(native.columns()[place][1])
@@ -86,8 +78,7 @@ class Job:
                 "both are texts, or both are lists",
             )
         family = "vector" if "vector" in families else families[0]
-        name = options.measure or ("euclidean" if family == "vector" else "jaccard")
-        measure = measure_of(name, family, names[0], types[0])
+        name, measure = measure_of(options, family, names[0], types[0])
         if family != "text" and options.tokenizer is not None:
             raise PlanError(
                 f"the column {names[0]} ({types[0]}) is a list: a tokenizer is for texts"
@@ -95,9 +86,14 @@ class Job:
         values = ["a.x", "b.x"]
         if measure.family == "string" and options.tokenizer is not None:
             raise PlanError(f"{measure.function} compares texts as they are: it takes no tokenizer")
+        if measure.family == "set":
+            for place in range(1 if tables[0] == tables[1] else 2):
+                # Rows of zeros and ones look like sets of two, and mean the places of the ones.
+                if families[place] == "integers" and natives[place].has_only_bits("x"):
+                    raise only_bits(names[place])
         if family == "text" and measure.family == "set":
             values = [tokens_of(options.tokenizer, value) for value in values]
-        return f"{measure.function}({', '.join(values)})", measure
+        return f"{measure.function}({', '.join(values)})", name, measure
 
     def condition(
         self,
@@ -107,8 +103,8 @@ class Job:
         options: Options,
     ) -> Condition:
         """Gives the condition of the columns ``x``, ``k0``, ``k1`` and so on of two tables."""
-        score, measure = self.score(tables, names, options)
-        bound = threshold_of(measure, options.threshold, options.at_least, options.at_most)
+        score, name, measure = self.score(tables, names, options)
+        bound = threshold_of(name, measure, options)
         text = f"{score} {'<=' if measure.is_distance else '>='} $t"
         for key in range(keys):
             text += f" AND a.k{key} = b.k{key}"

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ._errors import PlanError
 from ._frame import Frame
 from ._inputs import VALUE, as_frame, columns_of, is_class, library, register
 from ._sql import quoted
@@ -25,11 +26,16 @@ ROW = "__simjoin_row"
 
 @dataclass(frozen=True)
 class Output:
-    """A column of a result: one of the answer, or of the rows that its column ``rows`` numbers."""
+    """A column of a result: one of the answer, or of the rows that its column ``rows`` numbers.
+
+    ``label_of`` says that the answer's column numbers rows of that source. They are told by their
+    labels where the library has labels, else by their places.
+    """
 
     name: str
     column: str
     rows: str | None = None
+    label_of: str | None = None
 
 
 class Kind:
@@ -41,6 +47,9 @@ class Kind:
     def names(self) -> list[str]:
         """Gives the names of the columns."""
         raise NotImplementedError
+
+    def check_labels(self) -> None:
+        """Refuses labels that do not tell rows."""
 
     def register(self, context: Context, name: str, columns: dict[str, str], row: str) -> None:
         """Names some columns as a table under other names, with the numbers of the rows."""
@@ -74,7 +83,22 @@ class Pandas(Kind):
         import pandas
 
         picked = {own: self._column(column) for own, column in columns.items()}
-        register(context, name, pandas.DataFrame(picked), row)
+        register(context, name, pandas.DataFrame(picked), row, columns)
+
+    def check_labels(self) -> None:
+        index = self.frame.index
+        if not index.is_unique:
+            twice = index[index.duplicated()].tolist()[0]
+            raise PlanError(
+                f"the rows of the frame are told by the labels of its index, and several have the "
+                f"label {twice!r}",
+                "frame.reset_index(drop=True) tells them by their places, id='column' by a column",
+            )
+
+    def _labels(self) -> Any:
+        """Gives the labels of the rows, those of several levels as tuples."""
+        index = self.frame.index
+        return index.to_series(index=range(len(index)))
 
     def assemble(
         self, answer: Frame, sources: Mapping[str, Any], outputs: list[Output], *, labels: bool
@@ -92,6 +116,10 @@ class Pandas(Kind):
             )
         parts, index = [], None
         for output in outputs:
+            if output.label_of is not None:
+                told = sources[output.label_of]._labels()
+                parts.append(_picked(told, numbers[output.column]))
+                continue
             if output.rows is None:
                 values = pandas.Series(numbers[output.column])
                 # Integers of answers are never negative: -1 stands for a missing one.
@@ -99,22 +127,24 @@ class Pandas(Kind):
                 parts.append(values.mask(is_missing) if is_missing.any() else values)
                 continue
             source, rows = sources[output.rows], numbers[output.rows]
-            column = source._column(output.column)
             if labels and index is None:
                 index = source.frame.index[rows]
-            if (rows < 0).any():
-                column = column.reset_index(drop=True).reindex(rows)
-            else:
-                column = column.iloc[rows]
-            parts.append(column.reset_index(drop=True))
+            parts.append(_picked(source._column(output.column), rows))
         result = pandas.concat(parts, axis=1)
-        result.columns = _labels(outputs, sources)
+        result.columns = _names(outputs, sources)
         if index is not None:
             result.index = index
         return result
 
 
-def _labels(outputs: list[Output], sources: Mapping[str, Kind]) -> list[Any]:
+def _picked(column: Any, rows: Any) -> Any:
+    """Gives the values of rows of a column of pandas; -1 stands for a missing row."""
+    if (rows < 0).any():
+        return column.reset_index(drop=True).reindex(rows).reset_index(drop=True)
+    return column.iloc[rows].reset_index(drop=True)
+
+
+def _names(outputs: list[Output], sources: Mapping[str, Kind]) -> list[Any]:
     """Gives the names of the columns, those of pandas that are no texts as they are."""
     names: list[Any] = []
     for output in outputs:
@@ -140,7 +170,7 @@ class Polars(Kind):
         import polars
 
         picked = self.frame.select(polars.col(column).alias(own) for own, column in columns.items())
-        context._session.register(name, picked, row)
+        register(context, name, picked, row, columns)
 
     def assemble(
         self, answer: Frame, sources: Mapping[str, Any], outputs: list[Output], *, labels: bool
@@ -173,7 +203,7 @@ class PyArrow(Kind):
 
     def register(self, context: Context, name: str, columns: dict[str, str], row: str) -> None:
         picked = self.frame.select(list(columns.values())).rename_columns(list(columns))
-        context._session.register(name, picked, row)
+        register(context, name, picked, row, columns)
 
     def assemble(
         self, answer: Frame, sources: Mapping[str, Any], outputs: list[Output], *, labels: bool

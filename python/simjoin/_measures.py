@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import math
+import struct
 from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import Any
 
 from ._errors import PlanError
 
@@ -19,11 +23,17 @@ class Measure:
     threshold: float | None = None
     #: measure(a, b) = measure(b, a).
     is_symmetric: bool = True
+    #: The measure is a similarity: 1 minus the distance that the function gives.
+    is_complement: bool = False
 
     @property
     def bound(self) -> str:
         """The name of the threshold's keyword."""
-        return "at_most" if self.is_distance else "at_least"
+        return "at_most" if self.is_distance and not self.is_complement else "at_least"
+
+    def shown(self, value: str) -> str:
+        """Gives the score of a value of the function, as an expression of SQL."""
+        return f"1 - {value}" if self.is_complement else value
 
 
 _JACCARD = Measure("jaccard", "set", threshold=0.8)
@@ -51,12 +61,26 @@ _VECTORS = {
     "euclidean": Measure("array_distance", "vector", is_distance=True),
     "cosine": Measure("cosine_distance", "vector", is_distance=True),
     "cosine_distance": Measure("cosine_distance", "vector", is_distance=True),
+    "cosine_similarity": Measure("cosine_distance", "vector", is_distance=True, is_complement=True),
     "inner_product": Measure("inner_product", "vector"),
 }
 
 
-def measure_of(name: str, family: str, column: str, kind: str) -> Measure:
-    """Gives the measure of a name for a column of a family."""
+@dataclass(frozen=True)
+class Options:
+    """The arguments that say what is similar."""
+
+    #: None: by the kind of the column.
+    measure: str | None
+    tokenizer: str | None
+    threshold: float | None
+    at_least: float | None
+    at_most: float | None
+
+
+def measure_of(options: Options, family: str, column: str, kind: str) -> tuple[str, Measure]:
+    """Gives the measure for a column of a family, with its name."""
+    name = options.measure or ("euclidean" if family == "vector" else "jaccard")
     families = {"text": _SETS | _STRINGS, "set": _SETS, "vector": _VECTORS}
     if family == "integers":
         measure = _SETS.get(name) or _VECTORS.get(name)
@@ -64,44 +88,136 @@ def measure_of(name: str, family: str, column: str, kind: str) -> Measure:
     elif family in families:
         measure, known = families[family].get(name), list(families[family])
     else:
-        raise PlanError(
-            f"the column {column} is a {kind}, which has no similarity",
-            "text is compared by its q-grams, lists of integers, text or binary as sets, lists of "
-            "numbers as vectors",
-        )
+        raise PlanError(f"the column {column} is a {kind}, which has no similarity", _way(kind))
     if measure is None:
         noun = {"vector": "vectors", "text": "texts"}.get(family, "sets")
         raise PlanError(
             f"the column {column} ({kind}) has no measure {name!r}",
             f"the measures of {noun} are {', '.join(known)}",
         )
-    return measure
+    if name == "cosine" and measure.family == "vector" and options.at_least is not None:
+        measure = _VECTORS["cosine_similarity"]
+    return name, measure
 
 
-def threshold_of(
-    measure: Measure, threshold: float | None, at_least: float | None, at_most: float | None
-) -> float:
-    """Gives the threshold, from whichever argument has it."""
-    wrong = at_least if measure.is_distance else at_most
+def _way(kind: str) -> str:
+    """Gives a way to compare values of a type that has no similarity."""
+    if "Boolean" in kind:
+        return f"bits are compared by the places of the ones: {ON_BITS}"
+    if "Binary" in kind:
+        return (
+            "bits packed into bytes are compared by the places of the ones: "
+            "[np.flatnonzero(np.unpackbits(np.frombuffer(value, 'uint8'))) for value in column]"
+        )
+    return (
+        "text is compared by its q-grams, lists of integers, text or binary as sets, lists of "
+        "numbers as vectors"
+    )
+
+
+#: Rows of zeros and ones as the sets of the places of the ones.
+ON_BITS = "[np.flatnonzero(row) for row in X]"
+
+
+def only_bits(column: str) -> PlanError:
+    """Gives the error for lists of zeros and ones that would be compared as sets."""
+    return PlanError(
+        f"the column {column} has lists of 0 and 1 alone, which as sets are the same: {{0, 1}}",
+        f"give the places of the ones, {ON_BITS}, or compare vectors, by measure='euclidean'",
+    )
+
+
+def threshold_of(name: str, measure: Measure, options: Options) -> float:
+    """Gives the bound of the measure's function, from whichever argument has the threshold."""
+    keyword = measure.bound
+    is_distance = keyword == "at_most"
+    threshold, at_least, at_most = options.threshold, options.at_least, options.at_most
+    wrong, right = (at_least, at_most) if is_distance else (at_most, at_least)
     if wrong is not None:
-        other = "at_least" if measure.is_distance else "at_most"
-        what = "a distance" if measure.is_distance else "a similarity"
-        raise PlanError(f"{measure.function} is {what}: give {measure.bound}, not {other}")
-    right = at_most if measure.is_distance else at_least
+        if right is not None:
+            raise PlanError("give the threshold as at_least or as at_most, not both")
+        other = "at_least" if is_distance else "at_most"
+        what = "a distance" if is_distance else "a similarity"
+        way = "measure='cosine' takes at_least" if name == "euclidean" else None
+        raise PlanError(f"{name} is {what}: give {keyword}, not {other}", way)
     if threshold is not None and right is not None:
-        raise PlanError(f"give the threshold by its place or as {measure.bound}, not both")
+        raise PlanError(f"give the threshold by its place or as {keyword}, not both")
+    if threshold is not None and is_distance:
+        raise _unnamed(name, measure, threshold)
     given = right if threshold is None else threshold
     if given is None:
         given = measure.threshold
     if given is None:
         raise PlanError(
-            f"{measure.function} has no default threshold",
-            f"give {measure.bound}, such as "
-            f"{measure.bound}={'0.1' if measure.family == 'vector' else '2'}",
+            f"{name} has no default threshold",
+            f"give {keyword}, such as {keyword}={_example(measure)}"
+            + (", or at_least, such as at_least=0.9" if name == "cosine" else ""),
         )
-    if isinstance(given, bool) or not isinstance(given, int | float):
+    bound = _number(given)
+    return greatest_distance(bound) if measure.is_complement else bound
+
+
+def _number(given: Any) -> float:
+    """Gives a threshold of any type of numbers, those of NumPy among them, as one of Python's."""
+    if isinstance(given, bool) or not isinstance(given, Real):
         raise PlanError(f"the threshold {given!r} is no number")
-    return given
+    return int(given) if isinstance(given, Integral) else float(given)
+
+
+def _example(measure: Measure) -> str:
+    """Gives a threshold that such values may have."""
+    if measure.is_complement:
+        return "0.9"
+    return "0.1" if measure.family == "vector" else "2"
+
+
+def _unnamed(name: str, measure: Measure, threshold: object) -> PlanError:
+    """Gives the error for a bound of a distance that does not say what it is."""
+    ways = f"at_most={threshold!r} is the greatest distance"
+    if name == "cosine":
+        ways += f", at_least={threshold!r} the least similarity, 1 - distance"
+    elif name == "levenshtein":
+        ways += "; measure='levenshtein_similarity' takes at_least"
+    return PlanError(
+        f"{name} of {'vectors' if measure.family == 'vector' else 'texts'} is a distance: name its "
+        "threshold",
+        ways,
+    )
+
+
+def greatest_distance(similarity: float) -> float:
+    """Gives the greatest distance d with 1 - d >= similarity, in the arithmetic of doubles.
+
+    The difference is rounded: ``1 - similarity`` is another number than d as a rule, by which pairs
+    would be lost or won at the bound.
+    """
+
+    def reaches(key: int) -> bool:
+        return 1.0 - _double(key) >= similarity
+
+    # Doubles from minus to plus infinity; the differences fall.
+    low, high = _KEY_OF_MINUS_INFINITY, -_KEY_OF_MINUS_INFINITY - 1
+    if not reaches(low):
+        # Nothing reaches a NaN.
+        return -math.inf
+    while low < high:
+        middle = (low + high + 1) // 2
+        if reaches(middle):
+            low = middle
+        else:
+            high = middle - 1
+    return _double(low)
+
+
+#: Keys count the doubles: 0 is 0.0, -1 is -0.0.
+_KEY_OF_MINUS_INFINITY = -0x7FF0_0000_0000_0001
+
+
+def _double(key: int) -> float:
+    """Gives the double of a key; keys have the order of the doubles."""
+    bits = key if key >= 0 else 0x8000_0000_0000_0000 | (-1 - key)
+    value: float = struct.unpack("<d", struct.pack("<Q", bits))[0]
+    return value
 
 
 def tokens_of(tokenizer: str | None, value: str) -> str:

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import Any, Literal, overload
 
 from ._context import Context
-from ._errors import PlanError
-from ._job import Condition, Job, Options
+from ._errors import PlanError, no_column
+from ._job import Condition, Job
 from ._kinds import ROW, Kind, Output, kind_of, same_kind
-from ._measures import threshold_of
+from ._measures import Options, threshold_of
 from ._sql import quoted
 
 How = Literal["inner", "left", "right", "full", "outer", "semi", "anti"]
@@ -22,23 +22,33 @@ def _listed(columns: Columns | None) -> list[str]:
     return [columns] if isinstance(columns, str) else list(columns)
 
 
-def _on(on: str | None, kind: Kind) -> str:
+def _on(on: object, kind: Kind) -> str:
     """Gives the compared column; frames of one column need not name it."""
-    if on is not None:
+    if isinstance(on, str):
         return on
     names = kind.names()
-    if len(names) == 1:
-        return names[0]
-    raise PlanError("on is missing: name the column to compare", f"one of {', '.join(names)}")
+    if on is None:
+        if len(names) == 1:
+            return names[0]
+        raise PlanError("on is missing: name the column to compare", f"one of {', '.join(names)}")
+    if isinstance(on, list | tuple) and all(isinstance(name, str) for name in on):
+        raise PlanError(
+            f"on={on!r} names {len(on)} columns, and one is compared",
+            "make one column of them, or join by a condition for each in SQL: "
+            'simjoin.connect().sql("SELECT … FROM a SIMJOIN b ON jaccard(qgrams(a.title, 3), '
+            'qgrams(b.title, 3)) >= 0.8 AND jaro_winkler_similarity(a.author, b.author) >= 0.9")',
+        )
+    raise PlanError(
+        f"on={on!r} is no name of a column",
+        "on is the column to compare; at_least and at_most are the threshold",
+    )
 
 
-def _both(on: str | tuple[str, str] | None, a: Kind, b: Kind) -> tuple[str, str]:
-    if isinstance(on, str):
-        return on, on
-    if on is not None:
-        left, right = on
-        return left, right
-    return _on(None, a), _on(None, b)
+def _both(on: object, a: Kind, b: Kind) -> tuple[str, str]:
+    """Gives the compared columns: one name for both frames, or a pair of names as a tuple."""
+    if isinstance(on, tuple) and len(on) == 2:
+        return _on(on[0], a), _on(on[1], b)
+    return _on(on, a), _on(on, b)
 
 
 def _columns(on: str, keys: list[str], others: dict[str, str] | None = None) -> dict[str, str]:
@@ -56,7 +66,7 @@ def near_duplicates(
     on: str | None = None,
     threshold: float | None = None,
     *,
-    measure: str = "jaccard",
+    measure: str | None = None,
     at_least: float | None = None,
     at_most: float | None = None,
     tokenizer: str | None = None,
@@ -70,27 +80,31 @@ def near_duplicates(
     Args:
         data: A frame of any kind, the path of a file, a dictionary of columns, or a list.
         on: The column to compare: texts, lists (as sets), or lists of floats (as vectors).
-        threshold: The least similarity or the greatest distance; ``at_least`` and ``at_most`` name
-            it. Similarities have the default 0.8, Jaro's 0.9, except ``overlap``, which counts
-            common elements; distances have none.
-        measure: Of texts and sets ``jaccard``, ``dice``, ``cosine``, ``overlap_coefficient``,
-            ``containment`` or ``overlap``; of texts as they are ``levenshtein``,
-            ``damerau_levenshtein``, ``hamming`` (distances), ``levenshtein_similarity``,
-            ``indel_similarity``, ``jaro`` or ``jaro_winkler``; of vectors ``euclidean``,
-            ``cosine`` (distances) or ``inner_product``.
+        threshold: The least similarity, which ``at_least`` names. Similarities have the default
+            0.8, Jaro's 0.9, except ``overlap``, which counts common elements. Distances have none,
+            and take theirs by its name, ``at_most``.
+        measure: Of texts and sets ``jaccard`` (the default), ``dice``, ``cosine``,
+            ``overlap_coefficient``, ``containment`` or ``overlap``; of texts as they are
+            ``levenshtein``, ``damerau_levenshtein``, ``hamming`` (distances),
+            ``levenshtein_similarity``, ``indel_similarity``, ``jaro`` or ``jaro_winkler``; of
+            vectors ``euclidean`` (the default; a distance), ``cosine`` (with ``at_most`` the
+            distance, with ``at_least`` the similarity, 1 - distance), ``cosine_distance``,
+            ``cosine_similarity`` or ``inner_product``.
         at_least: The least similarity.
         at_most: The greatest distance.
         tokenizer: How texts become sets: ``"qgrams:3"`` (the default; runs of 3 characters, case
             counts), ``"words"`` or ``"shingles:2"`` (runs of 2 words).
         keys: Columns that similar rows have in common; missing values are in common with none.
-        id: The column that tells rows; by default they are told by their places, from 0.
+        id: The column that tells rows. By default they are told by their places, from 0, those of
+            pandas by the labels of the index, which then have to differ.
         columns: Columns to give of both rows, with ``_left`` and ``_right`` behind their names.
         context: The context that runs the join; by default one that all calls share.
 
     Returns:
         A frame of the kind that came in, with ``left``, ``right`` and ``score``, in the order of
-        the rows. Of ``containment``, which is not symmetric, pairs come in both orders. Of paths
-        and frames of simjoin it is a ``Frame``; of a dictionary, one; of a list, a list.
+        the left rows, then of the right ones. Of ``containment``, which is not symmetric, pairs
+        come in both orders. Of paths and frames of simjoin it is a ``Frame``; of a dictionary, one;
+        of a list, a list.
 
     >>> import simjoin
     >>> titles = ["The Art of War", "The art of war", "War and Peace", "The Art of War."]
@@ -104,27 +118,23 @@ def near_duplicates(
         kind = kind_of(data, job)
         on, names = _on(on, kind), _listed(keys)
         table = job.table(kind, _columns(on, names))
+        outputs = _pairs(kind, kind, id, columns)
         condition = job.condition((table, table), (on, on), len(names), options)
         answer = job.context.sql(
-            f'SELECT a.{ROW} AS "left", b.{ROW} AS "right", {condition.score} AS score '
+            f'SELECT a.{ROW} AS "left", b.{ROW} AS "right", '
+            f"{condition.shown(condition.score)} AS score "
             f"FROM {quoted(table)} a SIMJOIN {quoted(table)} b "
             f'ON {condition.text} AND {_compare(condition)} ORDER BY "left", "right"',
             t=condition.threshold,
         )
-        return kind.assemble(
-            answer, {"left": kind, "right": kind}, _pairs(kind, kind, id, columns), labels=False
-        )
+        return kind.assemble(answer, {"left": kind, "right": kind}, outputs, labels=False)
 
 
 def _pairs(
     a: Kind, b: Kind, id: str | tuple[str, str] | None, columns: Columns | None
 ) -> list[Output]:
     """Gives the columns of pairs."""
-    if id is None:
-        outputs = [Output("left", "left"), Output("right", "right")]
-    else:
-        left, right = (id, id) if isinstance(id, str) else id
-        outputs = [Output("left", left, "left"), Output("right", right, "right")]
+    outputs = _told(a, b, id, ("left", "right"))
     outputs.append(Output("score", "score"))
     for column in _listed(columns):
         outputs.append(Output(f"{column}_left", column, "left"))
@@ -132,10 +142,23 @@ def _pairs(
     for output in outputs:
         known = (a if output.rows == "left" else b).names()
         if output.rows is not None and output.column not in known:
-            raise PlanError(
-                f"the frame has no column {output.column!r}", f"its columns are {', '.join(known)}"
-            )
+            raise no_column(output.column, known)
     return outputs
+
+
+def _told(
+    a: Kind, b: Kind, id: str | tuple[str, str] | None, names: tuple[str, str]
+) -> list[Output]:
+    """Gives the columns that tell the rows of a pair: those of ``id``, or labels and places."""
+    if id is not None:
+        columns = (id, id) if isinstance(id, str) else id
+        for kind, column in zip((a, b), columns, strict=True):
+            if column not in kind.names():
+                raise no_column(column, kind.names())
+        return [Output(name, column, name) for name, column in zip(names, columns, strict=True)]
+    for kind in (a, b):
+        kind.check_labels()
+    return [Output(name, name, label_of=name) for name in names]
 
 
 def clusters(
@@ -143,7 +166,7 @@ def clusters(
     on: str | None = None,
     threshold: float | None = None,
     *,
-    measure: str = "jaccard",
+    measure: str | None = None,
     at_least: float | None = None,
     at_most: float | None = None,
     tokenizer: str | None = None,
@@ -155,11 +178,12 @@ def clusters(
     The arguments are those of ``near_duplicates``.
 
     Returns:
-        The frame with two more columns: ``cluster``, the place of the first row of the cluster, and
-        ``cluster_size``. A row without similar ones is a cluster of its own.
+        The frame, in its order, with two more columns: ``cluster``, the place of the first row of
+        the cluster (of pandas its label), and ``cluster_size``. A row without similar ones is a
+        cluster of its own.
 
     >>> import simjoin
-    >>> simjoin.clusters({"v": [[0.0, 0.0], [0.1, 0.0], [5.0, 5.0]]}, "v", 0.2, measure="euclidean")
+    >>> simjoin.clusters({"v": [[0.0, 0.0], [0.1, 0.0], [5.0, 5.0]]}, "v", at_most=0.2)
     {'v': [[0.0, 0.0], [0.1, 0.0], [5.0, 5.0]], 'cluster': [0, 0, 2], 'cluster_size': [2, 2, 1]}
     """
     options = Options(measure, tokenizer, threshold, at_least, at_most)
@@ -167,6 +191,7 @@ def clusters(
         kind = kind_of(data, job)
         on, names = _on(on, kind), _listed(keys)
         table = job.table(kind, _columns(on, names))
+        kind.check_labels()
         condition = job.condition((table, table), (on, on), len(names), options)
         answer = job.context.sql(
             "SELECT node AS row, component AS cluster, size AS cluster_size FROM "
@@ -176,7 +201,8 @@ def clusters(
             t=condition.threshold,
         )
         outputs = [Output(name, name, "row") for name in kind.names()]
-        outputs += [Output("cluster", "cluster"), Output("cluster_size", "cluster_size")]
+        outputs.append(Output("cluster", "cluster", label_of="row"))
+        outputs.append(Output("cluster_size", "cluster_size"))
         _distinct(outputs)
         return kind.assemble(answer, {"row": kind}, outputs, labels=True)
 
@@ -192,7 +218,7 @@ def deduplicate(
     *,
     keep: Keep = "first",
     audit: Literal[False] = False,
-    measure: str = "jaccard",
+    measure: str | None = None,
     at_least: float | None = None,
     at_most: float | None = None,
     tokenizer: str | None = None,
@@ -210,7 +236,7 @@ def deduplicate(
     *,
     keep: Keep = "first",
     audit: Literal[True],
-    measure: str = "jaccard",
+    measure: str | None = None,
     at_least: float | None = None,
     at_most: float | None = None,
     tokenizer: str | None = None,
@@ -227,7 +253,7 @@ def deduplicate(
     *,
     keep: Keep = "first",
     audit: bool = False,
-    measure: str = "jaccard",
+    measure: str | None = None,
     at_least: float | None = None,
     at_most: float | None = None,
     tokenizer: str | None = None,
@@ -243,7 +269,7 @@ def deduplicate(
     Args:
         data: As for ``near_duplicates``, which has the other arguments too.
         on: The column to compare.
-        threshold: The least similarity or the greatest distance.
+        threshold: The least similarity.
         keep: Which of similar rows stays: the ``"first"``, the ``"last"``, the ``"longest"`` or the
             ``"shortest"`` (by the compared text or list), or by another column: ``"max:year"``,
             ``"min:price"``, missing values last. Of equal ones, the first.
@@ -253,12 +279,13 @@ def deduplicate(
         at_most: The greatest distance.
         tokenizer: How texts become sets.
         keys: Columns that similar rows have in common.
-        id: The column that tells rows in the audit; by default their places, from 0.
+        id: The column that tells rows in the audit; by default their places, from 0, or labels.
         context: The context that runs the join.
 
     Returns:
         The frame without duplicates, in its order. With ``audit``, a pair: that frame, and one with
-        ``dropped``, ``kept`` (of its similar rows that stayed, the most similar) and ``score``.
+        ``dropped``, ``kept`` (of its similar rows that stayed, the most similar) and ``score``, in
+        the order of the dropped rows.
 
     >>> import simjoin
     >>> names = ["Jane Doe", "Jane Doe jr", "John Roe"]
@@ -272,11 +299,15 @@ def deduplicate(
         column = keep.partition(":")[2]
         columns = _columns(on, names, {"o": column} if column else None)
         table = job.table(kind, columns)
+        told = (
+            [*_told(kind, kind, id, ("dropped", "kept")), Output("score", "score")] if audit else []
+        )
         condition = job.condition((table, table), (on, on), len(names), options)
         ranked = _ranked(job, table, keep, len(names))
         compared = _compare(condition).replace(ROW, "n")
         answer = job.context.sql(
-            f"SELECT d.{ROW} AS row, k.{ROW} AS kept_row, r.kept AS kept, r.score AS score FROM "
+            f"SELECT d.{ROW} AS row, k.{ROW} AS kept_row, r.kept AS kept, "
+            f"{condition.shown('r.score')} AS score FROM "
             f"representatives((SELECT a.n, b.n, {condition.score} FROM {ranked} a "
             f"LEFT SIMJOIN {ranked} b ON {condition.text} AND {compared}){condition.order}) r "
             f"JOIN {ranked} d ON d.n = r.node JOIN {ranked} k ON k.n = r.representative",
@@ -288,15 +319,11 @@ def deduplicate(
             f"SELECT row AS dropped, kept_row AS kept, score FROM {quoted(found)} WHERE NOT kept "
             "ORDER BY dropped"
         )
-        told = [Output("dropped", "dropped"), Output("kept", "kept")]
-        if id is not None:
-            told = [Output("dropped", id, "dropped"), Output("kept", id, "kept")]
-        told.append(Output("score", "score"))
         rows = [Output(name, name, "row") for name in kind.names()]
         result = kind.assemble(kept, {"row": kind}, rows, labels=True)
         if not audit:
             return result
-        sources = {output.rows: kind for output in told if output.rows is not None}
+        sources = {"dropped": kind, "kept": kind}
         return result, kind.assemble(dropped, sources, told, labels=False)
 
 
@@ -339,7 +366,7 @@ def join(
     on: str | tuple[str, str] | None = None,
     threshold: float | None = None,
     *,
-    measure: str = "jaccard",
+    measure: str | None = None,
     at_least: float | None = None,
     at_most: float | None = None,
     tokenizer: str | None = None,
@@ -355,7 +382,7 @@ def join(
         a: A frame of any kind, as for ``near_duplicates``.
         b: Another frame.
         on: The column to compare, or a pair of columns, one of each frame.
-        threshold: The least similarity or the greatest distance.
+        threshold: The least similarity.
         measure: The measure, as for ``near_duplicates``.
         at_least: The least similarity.
         at_most: The greatest distance.
@@ -368,8 +395,8 @@ def join(
         context: The context that runs the join.
 
     Returns:
-        A frame of the kind that came in, in the order of the rows of ``a``. Of two kinds, a
-        ``Frame``.
+        A frame of the kind that came in, in the order of the rows of ``a``, then of ``b``; rows of
+        ``b`` alone come last. Of two kinds, a ``Frame``.
 
     >>> import simjoin
     >>> ours, theirs = {"n": ["Jane Doe", "John Roe"]}, {"n": ["Jane Do"], "age": [40]}
@@ -414,7 +441,8 @@ def join(
             outputs.append(Output(score, "score"))
         _distinct(outputs)
         answer = job.context.sql(
-            f'SELECT a.{ROW} AS "left", b.{ROW} AS "right", {condition.score} AS score '
+            f'SELECT a.{ROW} AS "left", b.{ROW} AS "right", '
+            f"{condition.shown(condition.score)} AS score "
             f'{from_both} ORDER BY "left" NULLS LAST, "right"',
             t=condition.threshold,
         )
@@ -451,7 +479,7 @@ def link(
     on: str | tuple[str, str] | None = None,
     threshold: float | None = None,
     *,
-    measure: str = "jaccard",
+    measure: str | None = None,
     at_least: float | None = None,
     at_most: float | None = None,
     tokenizer: str | None = None,
@@ -467,7 +495,8 @@ def link(
     ``id`` and ``keys`` may be pairs, one for each frame.
 
     Returns:
-        A frame of the kind that came in, with ``left``, ``right`` and ``score``.
+        A frame of the kind that came in, with ``left``, ``right`` and ``score``, in the order of
+        the rows of ``a``.
 
     >>> import simjoin
     >>> simjoin.link(["Jane Doe", "Jane Do"], ["Jane Doe", "Jane D"], at_least=0.5)
@@ -482,11 +511,12 @@ def link(
             job.table(first, _columns(left, left_keys)),
             job.table(second, _columns(right, right_keys)),
         )
-        condition = job.condition(tables, (left, right), len(left_keys), options)
         outputs = _pairs(first, second, id, columns)
+        condition = job.condition(tables, (left, right), len(left_keys), options)
         answer = job.context.sql(
-            f'SELECT "left", "right", score FROM one_to_one((SELECT a.{ROW}, b.{ROW}, '
-            f"{condition.score} FROM {quoted(tables[0])} a SIMJOIN {quoted(tables[1])} b "
+            f'SELECT "left", "right", {condition.shown("score")} AS score FROM one_to_one(('
+            f"SELECT a.{ROW}, b.{ROW}, {condition.score} "
+            f"FROM {quoted(tables[0])} a SIMJOIN {quoted(tables[1])} b "
             f'ON {condition.text}){condition.order}) ORDER BY "left"',
             t=condition.threshold,
         )
@@ -520,14 +550,15 @@ def nearest(
         k: How many rows to find for each.
         measure: The measure, as for ``near_duplicates``; by default ``euclidean`` of vectors and
             ``jaccard`` of texts and sets. Sets without a common element are no neighbours.
-        at_least: The least similarity of a neighbour; by default any.
+        at_least: The least similarity of a neighbour; by default any. With it, ``cosine`` of
+            vectors is a similarity.
         at_most: The greatest distance of a neighbour; by default any.
         tokenizer: How texts become sets.
         keys: Columns that neighbours have in common.
         with_ties: Whether rows as near as the last one are given too. Without it, which of them
             are given is not specified.
         how: ``inner``, or ``left``: then rows without a neighbour are in the result.
-        id: The column that tells rows, or a pair; by default their places, from 0.
+        id: The column that tells rows, or a pair; by default their places, from 0, or labels.
         columns: Columns to give of both rows, with ``_left`` and ``_right`` behind their names.
         context: The context that runs the join.
 
@@ -559,22 +590,23 @@ def nearest(
         is_self = b is None and (left, left_keys) == (right, right_keys)
         right_table = left_table if is_self else job.table(second, _columns(right, right_keys))
         tables = (left_table, right_table)
-        score, found = job.score(tables, (left, right), options)
+        outputs = _pairs(first, second, id, columns)
+        score, name, found = job.score(tables, (left, right), options)
         conditions = [f"a.k{key} = b.k{key}" for key in range(len(left_keys))]
         parameters = {}
         if at_least is not None or at_most is not None:
-            parameters["t"] = threshold_of(found, None, at_least, at_most)
+            parameters["t"] = threshold_of(name, found, options)
             conditions.append(f"{score} {'<=' if found.is_distance else '>='} $t")
         if b is None:
             conditions.append(f"a.{ROW} <> b.{ROW}")
         answer = job.context.sql(
-            f'SELECT a.{ROW} AS "left", b.{ROW} AS "right", {score} AS score '
+            f'SELECT "left", "right", {found.shown("value")} AS score FROM ('
+            f'SELECT a.{ROW} AS "left", b.{ROW} AS "right", {score} AS value '
             f"FROM {quoted(left_table)} a {how} SIMJOIN {quoted(right_table)} b "
             f"NEAREST {k}{' WITH TIES' if with_ties else ''} "
             f"BY {'DISTANCE' if found.is_distance else 'SIMILARITY'} {score}"
-            f"{' ON ' + ' AND '.join(conditions) if conditions else ''} "
-            f'ORDER BY "left", score{"" if found.is_distance else " DESC"}, "right"',
+            f"{' ON ' + ' AND '.join(conditions) if conditions else ''}) "
+            f'ORDER BY "left", value{"" if found.is_distance else " DESC"}, "right"',
             **parameters,
         )
-        outputs = _pairs(first, second, id, columns)
         return first.assemble(answer, {"left": first, "right": second}, outputs, labels=False)

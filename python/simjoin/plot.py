@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ._errors import PlanError
+from ._errors import PlanError, no_column
 from ._frame import Frame, _library
 from ._inputs import as_frame, columns_of, library, register
 
@@ -37,8 +37,7 @@ def _column(data: Any, name: str) -> list[Any]:
         finally:
             context.deregister(table)
     if name not in frame.columns:
-        known = ", ".join(frame.columns)
-        raise PlanError(f"the frame has no column {name!r}", f"its columns are {known}")
+        raise no_column(name, frame.columns)
     values: list[Any] = frame[name].to_pydict()[name]
     return values
 
@@ -96,8 +95,14 @@ def funnel(frame: Frame, *, axes: Any = None) -> Any:
     bars = axes.barh(names, counts)
     axes.bar_label(bars, labels=[f"{count:,}" for count in counts], padding=3)
     axes.set_xscale("log")
+    # The labels stand behind the bars.
+    axes.set_xlim(0.5, max(counts) ** 1.4 + 1)
     axes.set_xlabel("pairs")
     return axes
+
+
+#: Labels that stand beside each other on an axis.
+LABELS = 12
 
 
 def cluster_sizes(clustered: Any, *, size: str = "cluster_size", axes: Any = None) -> Any:
@@ -114,7 +119,10 @@ def cluster_sizes(clustered: Any, *, size: str = "cluster_size", axes: Any = Non
     sizes = sorted(rows)
     axes = _axes(axes)
     bars = axes.bar([str(value) for value in sizes], [rows[value] // value for value in sizes])
-    axes.bar_label(bars)
+    if len(sizes) <= LABELS:
+        axes.bar_label(bars)
+    else:
+        axes.set_xticks(range(0, len(sizes), -(-len(sizes) // LABELS)))
     axes.set_yscale("log")
     axes.set_xlabel("rows in a cluster")
     axes.set_ylabel("clusters")

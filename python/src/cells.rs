@@ -2,7 +2,7 @@
 
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use arrow::compute::{cast, concat_batches};
-use arrow::datatypes::{DataType, Float64Type, Int64Type, SchemaRef, UInt64Type};
+use arrow::datatypes::{DataType, Float64Type, Int64Type, SchemaRef, UInt8Type, UInt64Type};
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use datafusion::common::Result;
 use pyo3::IntoPyObjectExt;
@@ -34,6 +34,29 @@ pub(crate) fn family(data_type: &DataType) -> &'static str {
         DataType::Binary | DataType::LargeBinary | DataType::BinaryView | DataType::Null => "set",
         _ => "other",
     }
+}
+
+/// The length of the longest list of a column whose elements are 0 and 1 alone; `None` for another
+/// column. Columns of lists that are looked at in a row have other elements soon.
+pub(crate) fn longest_bits(lists: &ArrayRef) -> Result<Option<usize>> {
+    let mut longest = 0;
+    for row in 0..lists.len() {
+        if lists.is_null(row) {
+            continue;
+        }
+        let elements = elements(lists, row);
+        if !elements.data_type().is_integer() {
+            return Ok(None);
+        }
+        // Numbers that do not fit are NULL.
+        let numbers = cast(&elements, &DataType::UInt8)?;
+        let mut bits = numbers.as_primitive::<UInt8Type>().iter().flatten();
+        if numbers.null_count() > elements.null_count() || bits.any(|number| number > 1) {
+            return Ok(None);
+        }
+        longest = longest.max(elements.len());
+    }
+    Ok(Some(longest))
 }
 
 /// The numbers of a column as bytes of i64, -1 for NULL, or of f64, NaN for NULL.
@@ -89,6 +112,12 @@ fn value<'py>(py: Python<'py>, column: &ArrayRef, row: usize) -> PyResult<Bound<
     };
     match column.data_type() {
         DataType::Boolean => column.as_boolean().value(row).into_bound_py_any(py),
+        // The usual types, without a cast for each value.
+        DataType::Utf8 => column.as_string::<i32>().value(row).into_bound_py_any(py),
+        DataType::LargeUtf8 => column.as_string::<i64>().value(row).into_bound_py_any(py),
+        DataType::Utf8View => column.as_string_view().value(row).into_bound_py_any(py),
+        DataType::Int64 => column.as_primitive::<Int64Type>().value(row).into_bound_py_any(py),
+        DataType::Float64 => column.as_primitive::<Float64Type>().value(row).into_bound_py_any(py),
         DataType::UInt64 => column.as_primitive::<UInt64Type>().value(row).into_bound_py_any(py),
         data_type if data_type.is_integer() => {
             read(&DataType::Int64)?.as_primitive::<Int64Type>().value(0).into_bound_py_any(py)

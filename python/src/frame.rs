@@ -1,6 +1,7 @@
 //! A frame: a query that runs when its rows are asked for.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::Schema;
@@ -13,6 +14,7 @@ use datafusion::physical_plan::display::DisplayableExecutionPlan;
 use datafusion::physical_plan::metrics::MetricValue;
 use datafusion::physical_plan::{ExecutionPlan, displayable};
 use datafusion_simjoin::cli::host::{self, Host, HostError, ProgressLine, Running};
+use futures::{TryStreamExt, future};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyCapsule, PyDict, PyList};
 
@@ -20,9 +22,6 @@ use crate::errors::{of_engine, raise, warn};
 use crate::runtime::{drop_apart, wait, wait_with};
 use crate::stream::{self, Batches, Cast};
 use crate::{cells, extension};
-
-/// Columns of a line of progress that is not fitted to a terminal.
-const LINE: usize = 100;
 
 /// The query of a `simjoin.Frame`.
 #[pyclass(frozen, module = "simjoin._native")]
@@ -66,33 +65,40 @@ impl Frame {
         raise(py, &HostError::of(error.into(), &self.sql))
     }
 
-    /// Plans and starts the query.
-    fn start(&self, py: Python<'_>, frame: DataFrame) -> PyResult<Running> {
+    /// Plans and starts the query, for a reader that may gather all rows in memory.
+    fn start(&self, py: Python<'_>, frame: DataFrame, gathers: bool) -> PyResult<Running> {
         let (host, sql) = (self.host.clone(), Arc::clone(&self.sql));
-        let running = wait(py, async move { host.start(frame, &sql).await })?;
+        let running = wait(py, async move {
+            match gathers {
+                true => host.start_gathering(frame, &sql).await,
+                false => host.start(frame, &sql).await,
+            }
+        })?;
         let running = running.map_err(|error| raise(py, &error))?;
         warn(py, &running.warnings)?;
         Ok(running)
     }
 
-    /// The rows of a query, while `progress` is called with a line every 200 milliseconds.
+    /// The rows of a query, while `progress` is called with a line of its `columns` every 200
+    /// milliseconds.
     fn collect(
         &self,
         py: Python<'_>,
         frame: DataFrame,
         progress: Option<Py<PyAny>>,
     ) -> PyResult<Vec<RecordBatch>> {
-        let running = self.start(py, frame)?;
+        let running = self.start(py, frame, true)?;
         let batches = collect(running.batches);
         let collected = match progress {
             None => wait(py, batches),
             Some(progress) => {
                 let mut line = ProgressLine::new(Arc::clone(&running.plan));
+                let columns = progress.getattr(py, "columns")?.extract(py)?;
                 let mut looks = 0u32;
                 wait_with(py, batches, |py| {
                     looks += 1;
                     if looks.is_multiple_of(10) {
-                        progress.call1(py, (line.text(LINE),))?;
+                        progress.call1(py, (line.text(columns),))?;
                     }
                     Ok(())
                 })
@@ -126,6 +132,26 @@ impl Frame {
         Ok(frame.schema().fields().iter().map(|f| cells::family(f.data_type())).collect())
     }
 
+    /// Whether a column has lists of 0 and 1 alone, one of them of more than two elements. Reading ends
+    /// at the first list that tells.
+    fn has_only_bits(&self, py: Python<'_>, column: &str) -> PyResult<bool> {
+        let frame = self.frame()?.select(vec![ident(column)]);
+        let running = self.start(py, frame.map_err(|error| self.raise(py, error))?, false)?;
+        drop_apart(running.plan);
+        let mut batches = running.batches;
+        let has_only_bits = wait(py, async move {
+            let mut is_long = false;
+            while let Some(batch) = batches.try_next().await? {
+                match cells::longest_bits(batch.column(0))? {
+                    Some(longest) => is_long |= longest > 2,
+                    None => return Ok(false),
+                }
+            }
+            Ok(is_long)
+        })?;
+        has_only_bits.map_err(|error: DataFusionError| self.raise(py, error))
+    }
+
     /// A column of numbers as bytes: of i64 with -1 for NULL, or of f64 with NaN for NULL.
     fn numbers<'py>(&self, py: Python<'py>, column: usize) -> PyResult<Bound<'py, PyBytes>> {
         let frame = self.frame()?;
@@ -154,7 +180,7 @@ impl Frame {
         requested: Option<&Bound<'py, PyCapsule>>,
     ) -> PyResult<Bound<'py, PyCapsule>> {
         let requested = requested.map(stream::requested).transpose()?;
-        let running = self.start(py, self.frame()?)?;
+        let running = self.start(py, self.frame()?, false)?;
         drop_apart(running.plan);
         let batches = Batches::new(running.batches)?;
         match requested {
@@ -246,31 +272,40 @@ impl Frame {
         Ok((cells, has_more))
     }
 
-    /// The plan as text, and its operators as dictionaries. With `analyze`, the query runs first.
+    /// The plan as text, its operators as dictionaries, and a summary. With `analyze`, the query runs
+    /// first; of a query with a similarity join there is a summary then.
     fn explain<'py>(
         &self,
         py: Python<'py>,
         analyze: bool,
         verbose: bool,
-    ) -> PyResult<(String, Bound<'py, PyList>)> {
+    ) -> PyResult<(String, Bound<'py, PyList>, Option<String>)> {
         let frame = self.frame()?;
         let logical = frame.logical_plan().clone();
-        let plan = match analyze {
+        let (plan, summed_up) = match analyze {
             true => {
-                let running = self.start(py, frame)?;
-                wait(py, collect(running.batches))?.map_err(|error| self.raise(py, error))?;
-                running.plan
+                let running = self.start(py, frame, false)?;
+                let started = Instant::now();
+                let rows = running.batches.try_for_each(|_| future::ready(Ok(())));
+                wait(py, rows)?.map_err(|error| self.raise(py, error))?;
+                let summed_up = host::analyzed(&running.plan, running.planning, started.elapsed());
+                (running.plan, summed_up)
             }
             false => {
-                let plan = wait(py, async move { frame.create_physical_plan().await })?;
-                plan.map_err(|error| self.raise(py, error))?
+                let host = self.host.clone();
+                let plan = wait(py, async move { host.planned(frame).await })?;
+                (plan.map_err(|error| self.raise(py, error))?, None)
             }
         };
-        let text = explained(&logical, plan.as_ref(), analyze, verbose);
+        let (summary, text) = summed_up.unzip();
+        let text = match text {
+            Some(text) if !verbose => text,
+            _ => explained(&logical, plan.as_ref(), analyze, verbose),
+        };
         let operators = PyList::empty(py);
         push_operators(&plan, 0, &operators)?;
         drop_apart((logical, plan));
-        Ok((text, operators))
+        Ok((text, operators, summary))
     }
 }
 

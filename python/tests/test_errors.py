@@ -47,12 +47,16 @@ def test_statements(statement: str, error: type, message: str, hint: str | None)
         (lambda: simjoin.near_duplicates(FRAME), "on is missing"),
         (lambda: simjoin.near_duplicates(FRAME, "n"), "Int64, which has no similarity"),
         (lambda: simjoin.near_duplicates(FRAME, "text", measure="euclidean"), "no measure"),
-        (lambda: simjoin.near_duplicates(FRAME, "v"), "no measure 'jaccard'"),
+        (lambda: simjoin.near_duplicates(FRAME, ["text", "n"]), "names 2 columns, and one is"),
+        (lambda: simjoin.near_duplicates(FRAME, ("text", "n")), "a condition for each in SQL"),
+        (lambda: simjoin.join(FRAME, FRAME, ["text", "n"]), "names 2 columns, and one is"),
+        (lambda: simjoin.join(FRAME, FRAME, ("text", "n", "s")), "names 3 columns, and one is"),
+        (lambda: simjoin.clusters(FRAME, 0.8), "on=0.8 is no name of a column"),
+        (lambda: simjoin.clusters(FRAME, "lower(text)"), "is an expression: make a column of it"),
+        (lambda: simjoin.clusters(FRAME, "text.x"), "is a field of text: make a column of it"),
+        (lambda: simjoin.near_duplicates(FRAME, "v", measure="jaccard"), "no measure 'jaccard'"),
+        (lambda: simjoin.near_duplicates(FRAME, "v"), "euclidean has no default threshold"),
         (lambda: simjoin.near_duplicates(FRAME, "v", measure="cosine"), "no default threshold"),
-        (
-            lambda: simjoin.near_duplicates(FRAME, "v", measure="cosine", at_least=0.9),
-            "give at_most",
-        ),
         (lambda: simjoin.near_duplicates(FRAME, "text", at_most=0.9), "give at_least"),
         (lambda: simjoin.near_duplicates(FRAME, "text", 0.9, at_least=0.9), "not both"),
         (lambda: simjoin.near_duplicates(FRAME, "text", "0.9"), "no number"),
@@ -60,6 +64,7 @@ def test_statements(statement: str, error: type, message: str, hint: str | None)
         (lambda: simjoin.near_duplicates(FRAME, "s", tokenizer="words"), "for texts"),
         (lambda: simjoin.near_duplicates(FRAME, "text", id="x"), "no column 'x'"),
         (lambda: simjoin.near_duplicates(FRAME, "text", keys=["x"]), "no column 'x'"),
+        (lambda: simjoin.deduplicate(FRAME, "text", id="x", audit=True), "no column 'x'"),
         (lambda: simjoin.deduplicate(FRAME, "text", keep="best"), "no order"),
         (lambda: simjoin.deduplicate(FRAME, "text", keep="max:"), "no order"),
         (lambda: simjoin.join(FRAME, FRAME, "text", how="cross"), "no join"),
@@ -81,10 +86,51 @@ def test_calls(call, message: str) -> None:
 def test_objects_that_are_no_tables() -> None:
     context = simjoin.connect()
     for wrong in (object(), 7):
-        with pytest.raises(TypeError, match="__arrow_c_stream__"):
+        with pytest.raises(TypeError, match="__arrow_c_stream__") as raised:
             context.register("t", wrong)
+        assert isinstance(raised.value, simjoin.InputError)
     with pytest.raises(TypeError, match="by place"):
         context.sql("SELECT $1", 1, t=2)
+
+
+def test_columns_of_several_types_are_named() -> None:
+    pandas = pytest.importorskip("pandas")
+    polars = pytest.importorskip("polars")
+    pytest.importorskip("pyarrow")
+    mixed = ["a", 1, b"c"]
+    for frame in (
+        pandas.DataFrame({"good": [1, 2, 3], "bad": mixed}),
+        polars.DataFrame({"good": [1, 2, 3], "bad": polars.Series(mixed, dtype=polars.Object)}),
+        {"good": [1, 2, 3], "bad": mixed},
+        [{"good": 1, "bad": value} for value in mixed],
+    ):
+        for call in (
+            lambda frame=frame: simjoin.near_duplicates(frame, "bad"),
+            lambda frame=frame: simjoin.join(frame, frame, "bad"),
+            lambda frame=frame: simjoin.clusters(frame, "good", keys="bad"),
+            lambda frame=frame: simjoin.connect().register("t", frame),
+        ):
+            with pytest.raises(simjoin.InputError, match="the column bad") as raised:
+                call()
+            assert isinstance(raised.value, simjoin.Error)
+            assert isinstance(raised.value, ValueError) and isinstance(raised.value, TypeError)
+    with pytest.raises(simjoin.InputError, match="the column value"):
+        simjoin.deduplicate(mixed)
+
+
+def test_missing_libraries_are_told_by_their_packages(monkeypatch: pytest.MonkeyPatch) -> None:
+    import sys
+
+    import simjoin.dbapi
+
+    for module in ("adbc_driver_manager.dbapi", "pandas", "matplotlib.pyplot"):
+        monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(ImportError, match=r"pip install adbc-driver-manager pyarrow$"):
+        simjoin.dbapi.connect()
+    with pytest.raises(ImportError, match=r"pip install pandas; to_pylist\(\)"):
+        simjoin.connect().sql("SELECT 1").to_pandas()
+    with pytest.raises(ImportError, match=r"pip install matplotlib$"):
+        simjoin.plot.scores({"score": [0.5]})
 
 
 def test_limits_are_typed() -> None:

@@ -74,8 +74,9 @@ def test_pandas_keeps_types_and_labels() -> None:
     assert dict(kept.dtypes) == dict(frame.dtypes)
     clustered = simjoin.clusters(frame, "text", tokenizer="words")
     assert list(clustered.index) == list(frame.index)
-    assert clustered["cluster"].tolist() == [0, 0, 2]
-    assert simjoin.near_duplicates(frame["text"], at_least=0.8).values.tolist() == [[0, 1, 1.0]]
+    assert clustered["cluster"].tolist() == ["r1", "r1", "r3"]
+    found = simjoin.near_duplicates(frame["text"], at_least=0.8)
+    assert found.values.tolist() == [["r1", "r2", 1.0]]
 
 
 def test_missing_scores_are_missing(kind: str) -> None:
@@ -221,7 +222,15 @@ def test_plans_are_text_and_data() -> None:
     plan = frame.explain()
     assert "SetSimilarityJoinExec" in plan
     assert all(not operator["metrics"] for operator in plan.operators)
+    assert plan.summary is None
     analyzed = frame.explain(analyze=True)
+    assert analyzed.summary is not None and "of work on all threads" in analyzed.summary
+    assert analyzed.startswith(analyzed.summary)
+    # One counter a line, as the command line has it.
+    assert max(len(line) for line in analyzed.splitlines() if "output_rows" in line) < 60
+    verbose = frame.explain(analyze=True, verbose=True)
+    assert verbose.summary is not None and "output_rows{partition=0}" in verbose
+    assert context.sql("SELECT 1").explain(analyze=True).summary is None
     join = next(o for o in analyzed.operators if o["operator"] == "SetSimilarityJoinExec")
     assert join["metrics"]["output_rows"] == 4
     assert analyzed.operators[0]["depth"] == 0

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 from conftest import KINDS, make
 
@@ -25,6 +27,17 @@ def test_scores_and_sizes(kind: str) -> None:
     assert (labels, heights) == (["1", "3"], [1, 1])
 
 
+def test_labels_of_many_sizes_stand_apart() -> None:
+    sizes = {"cluster_size": [size for size in range(1, 61) for _ in range(size)]}
+    axes = simjoin.plot.cluster_sizes(sizes)
+    assert [bar.get_height() for bar in axes.patches] == [1] * 60
+    axes.get_figure().canvas.draw()
+    shown = [label for label in axes.get_xticklabels() if label.get_text()]
+    assert [label.get_text() for label in shown] == [str(size) for size in range(1, 61, 5)]
+    boxes = [label.get_window_extent() for label in [*shown, *axes.texts]]
+    assert all(a.x1 <= b.x0 for a, b in itertools.pairwise(boxes))
+
+
 def test_funnel() -> None:
     context = simjoin.connect(device="cpu", options={"simjoin.strategy": "ppjoin"})
     context.register("t", {"s": [[n // 4, n // 5, n // 6] for n in range(200)]})
@@ -34,6 +47,12 @@ def test_funnel() -> None:
     widths = dict(zip(labels, [bar.get_width() for bar in axes.patches], strict=True))
     assert widths["all pairs"] == 200 * 200
     assert 0 < widths["similar pairs"] < 200 * 200
+    # Labels stay within the frame, those of the longest bar too.
+    figure = axes.get_figure()
+    figure.canvas.draw()
+    right = axes.get_window_extent().x1
+    assert all(text.get_window_extent().x1 <= right for text in axes.texts)
+    assert "40,000" in [text.get_text() for text in axes.texts]
     with pytest.raises(simjoin.PlanError, match="no similarity join"):
         simjoin.plot.funnel(context.sql("SELECT 1"))
 

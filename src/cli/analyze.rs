@@ -79,6 +79,15 @@ impl Analyzed {
     }
 }
 
+/// The summary of a plan that has run in this process, and its text; `None` for a plan without a
+/// similarity join.
+pub(super) fn of_plan(plan: &Arc<dyn ExecutionPlan>, took: Took) -> Option<(String, String)> {
+    let mut found = vec![];
+    operators(plan, 0, &mut found);
+    let summary = summary::of(&found.iter().collect::<Vec<_>>(), took, Ran::Here)?;
+    Some((summary, text_of(&found)))
+}
+
 /// The plan, a line for each operator, and one for each counter of a similarity join.
 fn text_of(plan: &[Operator]) -> String {
     let mut text = String::new();

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use datafusion::common::DataFusionError;
 use datafusion::dataframe::DataFrame;
 use datafusion::logical_expr::LogicalPlan;
-use datafusion::physical_plan::{ExecutionPlan, execute_stream};
+use datafusion::physical_plan::ExecutionPlan;
 use datafusion::prelude::SessionContext;
 use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::dialect::{Dialect, GenericDialect, dialect_from_str};
@@ -19,6 +19,7 @@ use super::cluster;
 use super::errors::CliError;
 use super::interrupt::Interrupt;
 use super::limits::Limits;
+use super::order::{self, Use};
 use super::output::{Format, PrintOptions, ResultWriter, Screen, Stdout, Written, print_line};
 use super::phases::Took;
 use super::prepare::{Held, Prepared, parse, prepare};
@@ -184,7 +185,7 @@ async fn execute(
         Some(pipe) => (plan, Rows::Written(pipe.path)),
         None => (plan, Rows::Printed),
     };
-    let frame = DataFrame::new(state, plan);
+    let (frame, partitions) = order::keep(DataFrame::new(state, plan), Use::Streamed).await?;
     let task_ctx = Arc::new(frame.task_ctx());
     let format = task_ctx.session_config().options().format.clone();
     let asked = frame.logical_plan().clone();
@@ -213,7 +214,7 @@ async fn execute(
         _ => None,
     };
     let started = Instant::now();
-    let mut batches = execute_stream(plan, task_ctx)?;
+    let mut batches = partitions.execute(plan, task_ctx)?;
     let schema = batches.schema();
     let has_result = !schema.fields().is_empty();
     if has_result && options.format == Format::Arrow && to.is_terminal() {

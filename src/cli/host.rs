@@ -20,6 +20,7 @@
 use std::ffi::OsString;
 use std::io;
 use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
@@ -28,7 +29,7 @@ use datafusion::common::{DataFusionError, ParamValues, Result, TableReference};
 use datafusion::dataframe::DataFrame;
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::logical_expr::{LogicalPlan, LogicalPlanBuilder, Statement as PlannedStatement};
-use datafusion::physical_plan::{ExecutionPlan, execute_stream};
+use datafusion::physical_plan::ExecutionPlan;
 use datafusion::prelude::SessionContext;
 use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::Statement as SqlStatement;
@@ -36,11 +37,13 @@ use tokio::runtime::{Builder, Runtime};
 
 use super::args::Args;
 use super::errors::{self, CliError};
+use super::order::{self, Use};
+use super::phases::Took;
 use super::prepare::{Held, Prepared, parse, prepare};
 use super::progress::Progress;
 use super::table::{Columns, Expanded, Fit, MaxRows, TableWriter};
 use super::threads::stack_bytes;
-use super::{folders, session, statement, warnings, writes};
+use super::{analyze, folders, session, statement, warnings, writes};
 use crate::files;
 use crate::util::per_process::PerProcess;
 
@@ -89,6 +92,8 @@ pub struct Running {
     pub batches: SendableRecordBatchStream,
     /// Probable mistakes.
     pub warnings: Vec<String>,
+    /// The time that it took to make the plan.
+    pub planning: Duration,
 }
 
 /// The error of a statement, in words for its user.
@@ -212,23 +217,55 @@ impl Host {
             frame.collect().await?;
             return Ok(self.nothing()?);
         }
-        let running = start(frame).await?;
+        let running = start(frame, Use::Gathered).await?;
         let batches = datafusion::physical_plan::common::collect(running.batches).await?;
         Ok(self.ctx.read_batches(batches)?)
     }
 
-    /// Starts a frame that the session made of the statement `sql`.
+    /// Starts a frame that the session made of the statement `sql`. Rows come in the order of the frame:
+    /// that of its ORDER BY, or of the table in memory that it picks them from.
     ///
     /// # Errors
     ///
     /// A plan error where the frame writes to a file that cannot be written.
     pub async fn start(&self, frame: DataFrame, sql: &str) -> Result<Running, HostError> {
+        self.start_for(frame, sql, Use::Streamed).await
+    }
+
+    /// [`Self::start`] for a reader that keeps all rows in memory. Rows of files come in the order of the
+    /// files as well.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`Self::start`].
+    pub async fn start_gathering(&self, frame: DataFrame, sql: &str) -> Result<Running, HostError> {
+        self.start_for(frame, sql, Use::Gathered).await
+    }
+
+    async fn start_for(
+        &self,
+        frame: DataFrame,
+        sql: &str,
+        rows: Use,
+    ) -> Result<Running, HostError> {
         files::forget_files(&self.ctx.runtime_env());
-        start(frame).await.map_err(|error| HostError::new(error, sql))
+        start(frame, rows).await.map_err(|error| HostError::new(error, sql))
+    }
+
+    /// Plans a frame as [`Self::start`] does.
+    ///
+    /// # Errors
+    ///
+    /// The errors of planning.
+    pub async fn planned(&self, frame: DataFrame) -> Result<Arc<dyn ExecutionPlan>> {
+        let (frame, _) = order::keep(frame, Use::Streamed).await?;
+        frame.create_physical_plan().await
     }
 }
 
-async fn start(frame: DataFrame) -> Result<Running, CliError> {
+async fn start(frame: DataFrame, rows: Use) -> Result<Running, CliError> {
+    let asked_at = Instant::now();
+    let (frame, partitions) = order::keep(frame, rows).await?;
     let task = Arc::new(frame.task_ctx());
     let file = writes::destination(frame.logical_plan())?;
     let plan = frame.create_physical_plan().await?;
@@ -237,8 +274,9 @@ async fn start(frame: DataFrame) -> Result<Running, CliError> {
         writes::check_destination(&file, &plan)?;
     }
     let warnings = warnings::of_plan(&plan);
-    let batches = execute_stream(Arc::clone(&plan), task)?;
-    Ok(Running { plan, batches, warnings })
+    let planning = asked_at.elapsed();
+    let batches = partitions.execute(Arc::clone(&plan), task)?;
+    Ok(Running { plan, batches, warnings, planning })
 }
 
 /// Whether the statement is a query, or EXPLAIN of one.
@@ -291,6 +329,16 @@ impl HostError {
             _ => None,
         }
     }
+}
+
+/// What cost the time of a plan that has run in this process, in words, and the plan with a line for each
+/// counter of its similarity joins; `None` for a plan without such a join.
+pub fn analyzed(
+    plan: &Arc<dyn ExecutionPlan>,
+    planning: Duration,
+    running: Duration,
+) -> Option<(String, String)> {
+    analyze::of_plan(plan, Took { planning, running })
 }
 
 /// Lays out rows as the command line does, in at most `width` columns of a terminal.

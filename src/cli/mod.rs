@@ -51,6 +51,7 @@ mod log;
 mod meanings;
 mod nan;
 mod operator;
+mod order;
 mod output;
 mod pair_functions;
 mod phases;

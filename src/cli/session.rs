@@ -37,6 +37,8 @@ pub fn build(args: &Args) -> Result<SessionContext> {
     if let Some(rows) = args.batch_size {
         config = config.with_batch_size(rows);
     }
+    // The order of a view is that of its rows. Operators that ask for none have it taken away below them.
+    config = config.with_enable_subquery_sort_elimination(false);
 
     let mut runtime = RuntimeEnvBuilder::new();
     if let Some(data_dirs) = DataDirs::new(&args.data_dir)? {

@@ -6,20 +6,25 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use arrow::array::{RecordBatch, UInt32Array};
 use arrow::compute::{BatchCoalescer, take_record_batch};
+use arrow::datatypes::SchemaRef;
+use datafusion::catalog::streaming::StreamingTable;
 use datafusion::common::runtime::JoinSet;
 use datafusion::common::{DataFusionError, Result, TableReference, exec_err};
 use datafusion::dataframe::DataFrame;
 use datafusion::datasource::{MemTable, provider_as_source, source_as_provider};
-use datafusion::execution::SendableRecordBatchStream;
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool, MemoryReservation};
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::logical_expr::dml::InsertOp;
 use datafusion::logical_expr::{DdlStatement, LogicalPlan, LogicalPlanBuilder, WriteOp};
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_plan::streaming::PartitionStream;
 use datafusion::physical_plan::{ExecutionPlan, execute_stream_partitioned};
 use datafusion::prelude::SessionContext;
-use futures::StreamExt;
+use futures::{StreamExt, stream};
 use parking_lot::Mutex;
 
 use super::limits::bytes_of;
+use super::order::{self, Use};
 use crate::util::buffers::SeenBuffers;
 use crate::util::errors::is_out_of_memory;
 
@@ -39,8 +44,8 @@ pub(super) struct Gathered {
 
 impl Tables {
     /// Gathers the rows of a statement that adds them to a table in memory, and gives the statement
-    /// over these rows; `None` for other statements, and where there is no limit. `watch` is told the
-    /// plan that makes the rows.
+    /// over these rows; `None` for other statements, and where there is no limit and no order of a
+    /// table to keep. `watch` is told the plan that makes the rows.
     ///
     /// # Errors
     ///
@@ -52,9 +57,6 @@ impl Tables {
         watch: impl FnOnce(&Arc<dyn ExecutionPlan>),
     ) -> Result<Option<Gathered>> {
         let pool = Arc::clone(&ctx.runtime_env().memory_pool);
-        if bytes_of(pool.as_ref()).is_none() {
-            return Ok(None);
-        }
         let mut plan = plan.clone();
         let (name, input) = match &mut plan {
             LogicalPlan::Ddl(DdlStatement::CreateMemoryTable(create)) => {
@@ -73,6 +75,9 @@ impl Tables {
             }
             _ => return Ok(None),
         };
+        if bytes_of(pool.as_ref()).is_none() && !order::is_picked(input) {
+            return Ok(None);
+        }
         let names = input.schema().fields().iter().map(|field| field.name());
         let distinct: HashSet<_> = names.collect();
         if distinct.len() < input.schema().fields().len() {
@@ -82,13 +87,16 @@ impl Tables {
         let memory = MemoryConsumer::new(format!("table {name}")).register(&pool);
         let memory = Arc::new(memory);
         let frame = DataFrame::new(ctx.state(), input.as_ref().clone());
+        let (frame, _) = order::keep(frame, Use::Gathered).await?;
         let task = Arc::new(frame.task_ctx());
         let physical = frame.create_physical_plan().await?;
         watch(&physical);
         let rows = task.session_config().batch_size();
         let streams = execute_stream_partitioned(physical, task)?;
-        let partitions = gather_rows(streams, rows, &name, &memory).await?;
-        let table = MemTable::try_new(Arc::clone(input.schema().inner()), partitions)?;
+        let batches = gather_rows(streams, rows, &name, &memory).await?;
+        let schema = Arc::clone(input.schema().inner());
+        let rows = GatheredRows { schema: Arc::clone(&schema), batches };
+        let table = StreamingTable::try_new(schema, vec![Arc::new(rows)])?;
         let source = provider_as_source(Arc::new(table));
         *input = Arc::new(LogicalPlanBuilder::scan("gathered", source, None)?.build()?);
         Ok(Some(Gathered { plan, _memory: memory }))
@@ -114,13 +122,14 @@ impl Tables {
     }
 }
 
-/// The rows of all partitions in batches of about `batch_rows`, as long as `memory` can be had for them.
+/// The rows of all partitions in batches of about `batch_rows`, those of each before those of the next
+/// one, as long as `memory` can be had for them.
 async fn gather_rows(
     streams: Vec<SendableRecordBatchStream>,
     batch_rows: usize,
     name: &TableReference,
     memory: &Arc<MemoryReservation>,
-) -> Result<Vec<Vec<RecordBatch>>> {
+) -> Result<Vec<RecordBatch>> {
     let (seen, rows) = (SeenBuffers::default(), Arc::new(AtomicUsize::new(0)));
     let mut tasks = JoinSet::new();
     for (partition, mut stream) in streams.into_iter().enumerate() {
@@ -172,7 +181,26 @@ async fn gather_rows(
         }
     }
     partitions.sort_unstable_by_key(|(partition, _)| *partition);
-    Ok(partitions.into_iter().map(|(_, batches)| batches).collect())
+    Ok(partitions.into_iter().flat_map(|(_, batches)| batches).collect())
+}
+
+/// Gathered rows as the input of a statement. DataFusion would deal the batches of a table in memory to
+/// several partitions by their sizes; these keep their order.
+#[derive(Debug)]
+struct GatheredRows {
+    schema: SchemaRef,
+    batches: Vec<RecordBatch>,
+}
+
+impl PartitionStream for GatheredRows {
+    fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    fn execute(&self, _: Arc<TaskContext>) -> SendableRecordBatchStream {
+        let batches = stream::iter(self.batches.clone()).map(Ok);
+        Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&self.schema), batches))
+    }
 }
 
 /// The bytes of all tables in memory.
