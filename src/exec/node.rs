@@ -300,6 +300,7 @@ impl SetSimilarityJoinExec {
                 choice => choice,
             },
             limited: matches!(context.memory_pool().memory_limit(), MemoryLimit::Finite(_)),
+            needs_ranks: false,
             values: None,
             probes: None,
             expected: self.expected(builds),

@@ -53,6 +53,9 @@ pub(crate) struct BuildPlan {
     pub spill: SpillChoice,
     /// Whether the session has a memory limit.
     pub limited: bool,
+    /// Whether rows that repeat their items are refused where memory for their ranks is short: fewer rows
+    /// at a time take less of it than a condition that is evaluated for all pairs takes of time.
+    pub needs_ranks: bool,
     /// All values of the rows, where they are known.
     pub values: Option<Arc<KnownValues>>,
     /// The rows that will probe the build side, where they are known.
@@ -234,7 +237,8 @@ impl BuildPlan {
     }
 
     /// Ranks the rows by the column of the row order: always in a self-join, whose row pairs need
-    /// no other test then, and in a join of two inputs where ranks cost less than the expression.
+    /// no other test then, and in a join of two inputs where ranks cost less than the expression. There
+    /// they are left out where memory is short, unless the plan needs them.
     fn rank(
         &self,
         column: PayloadBuilder,
@@ -262,7 +266,9 @@ impl BuildPlan {
             Ranks::of_rows(column, &rows, &starts, groups, others, threads, cancel).map(Some)
         });
         match ranked {
-            Err(error) if !self.layout.self_join && is_out_of_memory(&error) => {
+            Err(error)
+                if !self.layout.self_join && !self.needs_ranks && is_out_of_memory(&error) =>
+            {
                 reservation.try_resize(held)?;
                 Ok(None)
             }
@@ -282,6 +288,7 @@ impl BuildPlan {
         if let Err(error) = &prepared
             && is_out_of_memory(error)
             && !self.layout.self_join
+            && !(self.needs_ranks && repeats_items(rows.items.groups(), cancel)?)
             && let Some(ranks) = rows.ranks.take()
         {
             rows.held -= ranks.size_in_bytes();

@@ -217,6 +217,7 @@ impl Probe<'_> {
             on_choice: Arc::new(|_| {}),
             spill: SpillChoice::Never,
             limited: false,
+            needs_ranks: false,
             values: None,
             probes: None,
             expected: Expected::Unknown,
