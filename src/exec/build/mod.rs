@@ -56,6 +56,9 @@ pub(crate) struct BuildPlan {
     /// Whether rows that repeat their items are refused where memory for their ranks is short: fewer rows
     /// at a time take less of it than a condition that is evaluated for all pairs takes of time.
     pub needs_ranks: bool,
+    /// Whether no two rows are equal by the row order, and none is NULL, where the build side is a piece of all
+    /// rows that meet; `None` where it has all of them.
+    pub all_distinct: Option<bool>,
     /// All values of the rows, where they are known.
     pub values: Option<Arc<KnownValues>>,
     /// The rows that will probe the build side, where they are known.
@@ -263,7 +266,11 @@ impl BuildPlan {
             let (rows, starts) = column.into_rows(comparable, self.threads, cancel)?;
             let column = order.columns[self.layout.build() as usize];
             let threads = self.threads;
-            Ranks::of_rows(column, &rows, &starts, groups, others, threads, cancel).map(Some)
+            let mut ranks =
+                Ranks::of_rows(column, &rows, &starts, groups, others, threads, cancel)?;
+            let whole = if self.layout.self_join { ranks.distinct } else { false };
+            ranks.all_distinct = self.all_distinct.unwrap_or(whole);
+            Ok(Some(ranks))
         });
         match ranked {
             Err(error)

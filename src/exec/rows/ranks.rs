@@ -31,6 +31,8 @@ pub(crate) struct Ranks {
     pub distinct: bool,
     /// Some row is NULL.
     pub has_null: bool,
+    /// The same of all rows that meet as of these in [`Self::distinct`], as far as it is known.
+    pub all_distinct: bool,
     /// The different values, ascending, by which rows of other collections are ranked: value `i`
     /// has rank `2 i + 2`, and a value between two of them the rank between. `None` where only
     /// build rows are ranked.
@@ -75,7 +77,7 @@ impl Ranks {
         }
         groups.sort_rows_by_key(|row| by_row[row as usize], threads, cancel)?;
         let by_place = groups.gather(|row| by_row[row as usize], threads, cancel)?;
-        Ok(Self { column, by_place, distinct, has_null, values: kept })
+        Ok(Self { column, by_place, distinct, has_null, all_distinct: false, values: kept })
     }
 
     /// Whether a row of another collection with this rank is neither NULL nor equal to a ranked row.

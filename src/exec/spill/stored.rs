@@ -34,6 +34,8 @@ pub(crate) struct StoredBuild {
     pub(crate) context: Arc<SpillContext>,
     pub(crate) side: Arc<SpilledSide>,
     pub(crate) bands: Arc<Bands>,
+    /// Whether no two rows are equal by the row order, and none is NULL, where that is asked for.
+    pub(crate) all_distinct: bool,
     pub(crate) growth: Mutex<Growth>,
     /// One piece at a time is in memory, unless no partition reads its output.
     pub(crate) permits: Arc<Semaphore>,
@@ -220,6 +222,7 @@ impl StoredBuild {
             spill: SpillChoice::Never,
             limited: context.available().is_some(),
             needs_ranks,
+            all_distinct: Some(self.all_distinct),
             values: None,
             probes,
             expected: Expected::Unknown,

@@ -218,6 +218,7 @@ impl Probe<'_> {
             spill: SpillChoice::Never,
             limited: false,
             needs_ranks: false,
+            all_distinct: None,
             values: None,
             probes: None,
             expected: Expected::Unknown,
