@@ -338,6 +338,12 @@ fn take_row_order(residual: &Residual, sides: Sides) -> (Option<Residual>, Optio
     (residual, row_order)
 }
 
+/// A comparison of a column of each side in a condition of two inputs, and the rest of the condition.
+pub(crate) fn row_order_of(residual: &Residual) -> Option<(RowOrder, Option<Residual>)> {
+    let (rest, order) = take_row_order(residual, Sides::Two(Side::Right));
+    order.map(|order| (order, rest))
+}
+
 /// The type as which values of a type are ranked, where ranks order them as SQL comparison does: texts
 /// and bytes as views, so that their forms do not matter.
 pub(crate) fn ranked_type(data_type: &DataType) -> Option<DataType> {
