@@ -10,6 +10,7 @@
 //!                            └────► versus: the engine and competitors by turns ─► CSV ─┘  └► plot
 //! ```
 
+mod cliffs;
 mod competitors;
 mod csv;
 mod data;
@@ -75,6 +76,8 @@ enum Command {
     Gpu(gpu::Arguments),
     /// Time and memory against size
     Growth(growth::Arguments),
+    /// Statements that take ten times more at twice the rows, or at half or twice the memory limit
+    Cliffs(cliffs::Arguments),
     /// Count what a cluster's tiles send and do, and how many bands rows visit out of core
     Shuffle(shuffle::Arguments),
     /// Turn the CSV files of a run into a summary and plots
@@ -95,6 +98,7 @@ fn main() -> Result<()> {
         Some(Command::Versus(arguments)) => versus::run(&arguments),
         Some(Command::Gpu(arguments)) => gpu::run(&arguments),
         Some(Command::Growth(arguments)) => growth::run(&arguments),
+        Some(Command::Cliffs(arguments)) => cliffs::run(&arguments),
         Some(Command::Shuffle(arguments)) => shuffle::run(&arguments),
         Some(Command::Report(arguments)) => report::run(&arguments),
     }

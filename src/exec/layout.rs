@@ -217,11 +217,17 @@ impl Layout {
         self.sink.listed[side as usize]
     }
 
-    /// Whether a self-join whose rows have ranks gives pairs of first rows only: where the ranks are
-    /// `distinct`. Of two rows that are equal by rank, one tells nothing of the other's partners.
+    /// Whether a self-join whose rows have ranks gives pairs of first rows only: where the ranks of all rows
+    /// are `distinct`. Of two rows that are equal by rank, one tells nothing of the other's partners.
     pub(crate) fn gives_firsts(&self, distinct: bool) -> bool {
-        let of_ranks = distinct && self.residual_of_ranked.is_none();
-        self.sink.pairs == PairSink::Firsts && self.self_join && of_ranks
+        self.may_give_firsts() && distinct
+    }
+
+    /// Whether pairs of first rows are asked for, and the row order alone decides pairs of equal items.
+    pub(crate) fn may_give_firsts(&self) -> bool {
+        self.sink.pairs == PairSink::Firsts
+            && self.row_order.is_some()
+            && self.residual_of_ranked.is_none()
     }
 
     /// Whether all build rows are listed, with a match or without one.
@@ -330,6 +336,12 @@ fn take_row_order(residual: &Residual, sides: Sides) -> (Option<Residual>, Optio
     let residual =
         (!rest.is_empty()).then(|| Residual { expression: conjunction(rest), ..residual.clone() });
     (residual, row_order)
+}
+
+/// A comparison of a column of each side in a condition of two inputs, and the rest of the condition.
+pub(crate) fn row_order_of(residual: &Residual) -> Option<(RowOrder, Option<Residual>)> {
+    let (rest, order) = take_row_order(residual, Sides::Two(Side::Right));
+    order.map(|order| (order, rest))
 }
 
 /// The type as which values of a type are ranked, where ranks order them as SQL comparison does: texts

@@ -300,6 +300,9 @@ impl SetSimilarityJoinExec {
                 choice => choice,
             },
             limited: matches!(context.memory_pool().memory_limit(), MemoryLimit::Finite(_)),
+            needs_ranks: false,
+            // Rows of other partitions may be equal to those of one.
+            all_distinct: self.mode.is_partitioned().then_some(false),
             values: None,
             probes: None,
             expected: self.expected(builds),

@@ -7,17 +7,15 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions};
 use datafusion::common::cast::as_boolean_array;
 use datafusion::common::runtime::{JoinSet, SpawnedTask};
-use datafusion::common::{Result, internal_datafusion_err, internal_err};
+use datafusion::common::{Result, internal_datafusion_err};
 
 use super::best::{Best, ScoreKey, key_of};
-use super::pairs::{admitted, evaluate, is_true};
+use super::pairs::{admitted, is_true};
 use super::run::{Round, Run, Way};
-use super::table::Table;
 use crate::engine::{NeighbourRequest, NeighbourSearch, NeighbourSide, Neighbours};
-use crate::spec::{NearestJoin, Residual, ResidualColumn, Search, Side, value_array};
+use crate::spec::{Search, Side};
 use crate::util::cancel::CancelFlag;
 
 /// Left rows whose neighbours are looked through together.
@@ -33,9 +31,7 @@ fn spare(search: &Search) -> usize {
 
 /// The answer of a family, with what is needed to look through it.
 struct AtOnce {
-    join: Arc<NearestJoin>,
-    left: Arc<Table>,
-    right: Arc<Table>,
+    run: Run,
     rows: Vec<u32>,
     neighbours: Neighbours,
     /// The neighbours that the family was asked for.
@@ -71,15 +67,13 @@ impl Run {
             NeighbourSearch::Declined(None) => return Ok(None),
             NeighbourSearch::Declined(Some(why)) => {
                 let way = Way::Declined(why);
-                (self.on_round)(Round { way, rows: rows.len(), served: 0 });
+                (self.on_round)(Round { way, rows: rows.len(), served: 0, of_items: false });
                 return Ok(None);
             }
         };
         let device = neighbours.device.clone();
         let found = Arc::new(AtOnce {
-            join: Arc::clone(&self.join),
-            left: Arc::clone(&self.left),
-            right: Arc::clone(&self.right),
+            run: self.clone(),
             rows: rows.to_vec(),
             neighbours,
             asked: self.count() + spare(search),
@@ -88,22 +82,19 @@ impl Run {
         });
         let left = found.offer(best).await?;
         let served = rows.len() - left.len();
-        (self.on_round)(Round { way: Way::AtOnce(device), rows: rows.len(), served });
+        let way = Way::AtOnce(device);
+        (self.on_round)(Round { way, rows: rows.len(), served, of_items: false });
         Ok(Some(left))
     }
 
     /// Whether a family may answer, which knows neither keys nor a strategy.
     fn suits(&self, search: &Search) -> bool {
-        let same = |column: &ResidualColumn| match column {
-            ResidualColumn::Input(..) => true,
-            ResidualColumn::Score(call) => *call == search.predicate.call,
-        };
         let residual = search.residual.as_ref();
         self.join.on.is_empty()
             && self.options.strategy.is_auto()
             && !search.predicate.bound.is_nan()
             && self.right_rows() > 0
-            && residual.is_none_or(|residual| residual.columns.iter().all(same))
+            && residual.is_none_or(|residual| self.has_scores_of(residual))
     }
 
     /// Asks the family, on a thread that may wait.
@@ -117,7 +108,8 @@ impl Run {
             && is_whole
             && filters.iter().all(Option::is_none)
             && left_argument == right_argument;
-        let with_ties = self.nearest().with_ties;
+        // A family tells rows in a tie apart in no order of theirs.
+        let with_ties = self.nearest().with_ties || self.order.is_some();
         let (search, options) = (search.clone(), self.options.clone());
         let count = self.count() + spare(&search);
         let batches = [&self.left, &self.right];
@@ -154,7 +146,7 @@ impl Run {
     }
 
     /// The right rows that pass the filter of their side.
-    fn right_candidates(&self) -> Result<Vec<u32>> {
+    pub(super) fn right_candidates(&self) -> Result<Vec<u32>> {
         let mut rows = Vec::with_capacity(self.right_rows());
         for (start, batch) in self.right.batches() {
             let filter = admitted(self.join.side_filter(Side::Right), batch)?;
@@ -162,6 +154,16 @@ impl Run {
                 let passes = filter.as_ref().is_none_or(|filter| is_true(filter, row));
                 passes.then_some(start + row as u32)
             }));
+        }
+        Ok(rows)
+    }
+
+    /// These rows as [`Run::rank_of`] numbers them, in rising order.
+    pub(super) fn ranked_candidates(&self) -> Result<Vec<u32>> {
+        let mut rows = self.right_candidates()?;
+        if self.order.is_some() {
+            rows.iter_mut().for_each(|row| *row = self.rank_of(*row));
+            rows.sort_unstable();
         }
         Ok(rows)
     }
@@ -188,7 +190,7 @@ impl AtOnce {
 
     /// Offers the neighbours of the rows at some places; those that have too few of them.
     fn offer_some(&self, places: Range<usize>, best: &Best) -> Result<Vec<u32>> {
-        let order = self.join.order;
+        let order = self.run.join.order;
         let (mut lefts, mut rights, mut values) = (vec![], vec![], vec![]);
         for place in places.clone() {
             let Some((partners, of_row)) = self.neighbours.of(place) else { continue };
@@ -200,9 +202,9 @@ impl AtOnce {
                 }
             }
         }
-        let residual = self.join.search.as_ref().and_then(|search| search.residual.as_ref());
+        let residual = self.run.join.search.as_ref().and_then(|search| search.residual.as_ref());
         let holds = match residual {
-            Some(condition) => Some(self.evaluate(condition, &lefts, &rights, &values)?),
+            Some(condition) => Some(self.run.evaluate_pairs(condition, &lefts, &rights, values)?),
             None => None,
         };
         let holds = holds.as_ref().map(|holds| as_boolean_array(holds)).transpose()?;
@@ -222,7 +224,7 @@ impl AtOnce {
                     continue;
                 }
                 if holds.is_none_or(|holds| is_true(holds, pair)) {
-                    pairs.push((place as u32, *partner, key));
+                    pairs.push((place as u32, self.run.rank_of(*partner), key));
                 }
                 pair += 1;
             }
@@ -235,32 +237,5 @@ impl AtOnce {
         best.offer(pairs.into_iter());
         best.settle()?;
         Ok(left)
-    }
-
-    /// The values of a condition for pairs with their scores.
-    fn evaluate(
-        &self,
-        condition: &Residual,
-        left: &[u32],
-        right: &[u32],
-        values: &[f64],
-    ) -> Result<ArrayRef> {
-        let columns = condition.columns.iter().zip(condition.schema.fields());
-        let columns = columns.map(|(column, field)| match column {
-            ResidualColumn::Input(Side::Left, index) => self.left.column(*index, left),
-            ResidualColumn::Input(Side::Right, index) => self.right.column(*index, right),
-            ResidualColumn::Score(_) => value_array(values.to_vec(), field.data_type()),
-        });
-        let columns = columns.collect::<Result<Vec<_>>>()?;
-        let options = RecordBatchOptions::new().with_row_count(Some(left.len()));
-        let schema = Arc::clone(&condition.schema);
-        let batch = RecordBatch::try_new_with_options(schema, columns, &options)?;
-        let holds = evaluate(&condition.expression, &batch)?;
-        match holds.len() == left.len() {
-            true => Ok(holds),
-            false => {
-                internal_err!("a condition has {} values for {} pairs", holds.len(), left.len())
-            }
-        }
     }
 }

@@ -20,12 +20,18 @@
 //! Before the rounds the family of the score is asked whether it finds the neighbours at once
 //! (`at_once`), as the family of vectors does on a GPU.
 //!
+//! Before all that, rows that are equal are made one (`distinct`): what is found of one row holds for all that
+//! are equal to it (`expand`).
+//!
 //! The best pairs of a whole join are found in the same way, see `best_pairs`.
 
+mod alike;
 mod at_once;
 mod best;
 mod best_pairs;
 mod budget;
+mod distinct;
+mod expand;
 mod left;
 mod nan_rows;
 mod node;

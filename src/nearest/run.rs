@@ -21,6 +21,7 @@ use crate::config::SimJoinOptions;
 use crate::engine::Families;
 use crate::exec::{ProcessCores, SetSimilarityJoinExec};
 use crate::spec::{Nearest, NearestJoin, Side};
+use crate::util::errors::is_out_of_memory;
 
 /// Left rows that are joined, in the order of their numbers.
 #[derive(Debug, Clone, Copy)]
@@ -55,6 +56,8 @@ pub(super) struct Round {
     pub rows: usize,
     /// The rows among them that have their neighbours since.
     pub served: usize,
+    /// Whether a row stands for all that are equal to it.
+    pub of_items: bool,
 }
 
 impl fmt::Display for Round {
@@ -66,7 +69,8 @@ impl fmt::Display for Round {
             Way::Declined(why) => write!(f, "at once ({why})")?,
             Way::Pairs => write!(f, "all pairs")?,
         }
-        write!(f, ": {} of {} rows", self.served, self.rows)
+        let rows = if self.of_items { "distinct rows" } else { "rows" };
+        write!(f, ": {} of {} {rows}", self.served, self.rows)
     }
 }
 
@@ -78,6 +82,8 @@ pub(super) struct Run {
     pub right: Arc<Table>,
     /// Whether one input is both sides, and may be joined as such.
     pub itself: bool,
+    /// The order of right rows, where those that come first in it are nearer among equal scores.
+    pub order: Option<Arc<PartnerOrder>>,
     pub families: Families,
     pub options: SimJoinOptions,
     pub context: Arc<TaskContext>,
@@ -85,7 +91,28 @@ pub(super) struct Run {
     pub on_round: OnRound,
 }
 
+/// An order of right rows; the order of their numbers unless there are ranks.
+#[derive(Debug, Default)]
+pub(super) struct PartnerOrder {
+    /// By number.
+    pub ranks: Vec<u32>,
+    /// By rank, the number.
+    pub rows: Vec<u32>,
+}
+
 impl Run {
+    /// The number by which [`Best`] knows a right row.
+    pub(super) fn rank_of(&self, row: u32) -> u32 {
+        let rank = self.order.as_ref().and_then(|order| order.ranks.get(row as usize));
+        rank.copied().unwrap_or(row)
+    }
+
+    /// The right row that [`Best`] knows by a number.
+    pub(super) fn row_of(&self, rank: u32) -> u32 {
+        let row = self.order.as_ref().and_then(|order| order.rows.get(rank as usize));
+        row.copied().unwrap_or(rank)
+    }
+
     pub(super) fn nearest(&self) -> Nearest {
         self.join.nearest
     }
@@ -131,12 +158,42 @@ impl Run {
         best: &Arc<Best>,
         carried: Option<&Best>,
     ) -> Result<()> {
-        let lists = self.memory.new_empty();
-        // The places below, and the numbers of their rows.
-        lists.try_grow(2 * rows.len() * size_of::<u32>())?;
-        // The places in `rows` of those that have fewer neighbours than they may have.
+        match self.find_by_items(rows, best, carried).await {
+            Ok(Some(left)) => return self.find_in_rounds(rows, left, best, carried).await,
+            Ok(None) => {}
+            // Rows that stand for themselves take less.
+            Err(error) if is_out_of_memory(&error) => {
+                (0..rows.len() as u32).for_each(|place| best.clear(place));
+            }
+            Err(error) => return Err(error),
+        }
+        self.find_apart(rows, best, carried).await
+    }
+
+    /// As [`Self::find`], each row for itself.
+    pub(super) async fn find_apart(
+        &self,
+        rows: &[u32],
+        best: &Arc<Best>,
+        carried: Option<&Best>,
+    ) -> Result<()> {
         let left = self.find_at_once(rows, best).await?;
-        let mut active = left.unwrap_or_else(|| (0..rows.len() as u32).collect());
+        let active = left.unwrap_or_else(|| (0..rows.len() as u32).collect());
+        self.find_in_rounds(rows, active, best, carried).await
+    }
+
+    /// As [`Self::find`], for the left rows at the places `active` in `rows`, which have fewer neighbours than
+    /// they may have.
+    async fn find_in_rounds(
+        &self,
+        rows: &[u32],
+        mut active: Vec<u32>,
+        best: &Arc<Best>,
+        carried: Option<&Best>,
+    ) -> Result<()> {
+        let lists = self.memory.new_empty();
+        // The places, and the numbers of their rows.
+        lists.try_grow(2 * active.len() * size_of::<u32>())?;
         if let Some(search) = self.join.search.as_ref().filter(|_| !active.is_empty()) {
             let function = search.predicate.call.function;
             let mut rounds = Rounds::new(function, search.predicate.bound);
@@ -157,7 +214,8 @@ impl Run {
                 };
                 active.retain(|place| !is_done(*place));
                 let served = took_part - active.len();
-                (self.on_round)(Round { way: Way::Bound(bound), rows: took_part, served });
+                let way = Way::Bound(bound);
+                (self.on_round)(Round { way, rows: took_part, served, of_items: false });
                 if is_last || active.is_empty() {
                     break;
                 }
@@ -173,7 +231,8 @@ impl Run {
         let numbers = numbers_of(&active, rows).into();
         let count = active.len();
         pairs.offer(numbers, active.into(), best, self.threads()).await?;
-        (self.on_round)(Round { way: Way::Pairs, rows: count, served: count });
+        let way = Way::Pairs;
+        (self.on_round)(Round { way, rows: count, served: count, of_items: false });
         Ok(())
     }
 
@@ -197,12 +256,15 @@ impl Run {
         let mut tasks = JoinSet::new();
         for partition in 0..plan.output_partitioning().partition_count() {
             let mut batches = plan.execute(partition, Arc::clone(&self.context))?;
-            let (slots, best, order) = (Arc::clone(&slots), Arc::clone(best), self.join.order);
+            let (slots, best, run) = (Arc::clone(&slots), Arc::clone(best), self.clone());
             tasks.spawn(async move {
                 while let Some(batch) = batches.next().await {
-                    let pairs = NumberedPairs::of(&batch?, order)?;
+                    let pairs = NumberedPairs::of(&batch?, run.join.order)?;
+                    let pairs = pairs.iter();
                     best.offer(
-                        pairs.iter().map(|(left, right, key)| (slots[left as usize], right, key)),
+                        pairs.map(|(left, right, key)| {
+                            (slots[left as usize], run.rank_of(right), key)
+                        }),
                     );
                     best.settle()?;
                 }

@@ -141,6 +141,7 @@ impl NearestSearch {
             left: Arc::clone(&piece.table),
             right: Arc::clone(&window.table),
             itself,
+            order: None,
             families: self.families.clone(),
             options,
             context: Arc::clone(&self.reading.context),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions, UInt32Array};
-use arrow::compute::{interleave, take};
+use arrow::compute::{interleave, interleave_record_batch, take};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::common::utils::memory::{RecordBatchMemoryCounter, get_record_batch_memory_size};
 use datafusion::common::{Result, exec_err};
@@ -163,6 +163,28 @@ impl Table {
             [] => Ok(arrow::array::new_empty_array(self.schema.field(column).data_type())),
             columns => Ok(interleave(columns, &places)?),
         }
+    }
+
+    /// A table of some rows, in their order. `memory` grows by their copies.
+    ///
+    /// # Errors
+    ///
+    /// When memory is refused.
+    pub(super) fn some(&self, rows: &[u32], memory: &MemoryReservation) -> Result<Self> {
+        /// Rows of a batch.
+        const ROWS: usize = 1 << 13;
+        let batches: Vec<&RecordBatch> = self.batches.iter().collect();
+        let mut copies = vec![];
+        for rows in rows.chunks(ROWS) {
+            let places: Vec<_> = rows.iter().map(|row| self.place(*row)).collect();
+            let copy = match self.columns() {
+                0 => self.batches[0].slice(0, 0),
+                _ => interleave_record_batch(&batches, &places)?,
+            };
+            memory.try_grow(get_record_batch_memory_size(&copy))?;
+            copies.push(copy);
+        }
+        Ok(Self::of(Arc::clone(&self.schema), copies))
     }
 
     /// Some rows as an input of a similarity join, all of them where `rows` is `None`: the columns of the

@@ -1,13 +1,15 @@
 //! Statements with NEAREST, held against DataFusion's window functions over nested loops.
 
 mod at_once;
+mod distinct;
 mod pieces;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use arrow::array::StringArray;
 use arrow::array::{ArrayRef, FixedSizeListBuilder, Float64Builder, Int32Builder, ListBuilder};
+use arrow::array::{StringArray, UInt32Array};
+use arrow::compute::take;
 use datafusion::common::{Result, ScalarValue};
 use datafusion::datasource::MemTable;
 use datafusion::physical_plan::{ExecutionPlan, displayable};
@@ -30,8 +32,17 @@ pub(super) enum Kind {
     Vectors,
 }
 
+/// Rows of a table, of which every third one has few different values.
 pub(super) fn rows(rng: &mut StdRng, count: usize, kind: Kind) -> Result<Arc<MemTable>> {
-    table(rng, count, "s", |rng, rows| Ok(values(rng, rows, kind)))
+    const FEW: usize = 5;
+    let few = (rng.random_range(0..3) == 0).then(|| values(rng, FEW, kind));
+    table(rng, count, "s", |rng, rows| match &few {
+        None => Ok(values(rng, rows, kind)),
+        Some(few) => {
+            let places = (0..rows).map(|_| rng.random_range(0..FEW as u32));
+            Ok(take(few, &UInt32Array::from_iter_values(places), None)?)
+        }
+    })
 }
 
 fn values(rng: &mut StdRng, rows: usize, kind: Kind) -> ArrayRef {
@@ -150,6 +161,8 @@ impl Drawn {
             4 => Some("a.k = 1 OR b.k = 2".to_string()),
             5 => Some(format!("{by_score} AND (a.id + b.id) % 3 <> 1")),
             6 => Some(by_score),
+            7 => Some("a.id >= b.id".to_string()),
+            8 => Some("a.k <> b.k".to_string()),
             _ => None,
         };
         Self {

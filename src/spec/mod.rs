@@ -14,7 +14,7 @@ use datafusion::physical_expr::PhysicalExprRef;
 
 pub(crate) use function::value_array;
 pub use function::{Function, FunctionInfo, Order};
-pub use nearest::{BestPairs, Nearest, NearestJoin, Search};
+pub use nearest::{BestPairs, MOST_TIE_COLUMNS, Nearest, NearestJoin, Search, TieBreak, TieColumn};
 pub use predicate::{Call, NanScore, Predicate};
 
 /// One side of the join, in the order of the query text.

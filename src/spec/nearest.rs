@@ -31,13 +31,14 @@ pub enum BestPairs {
         /// Whether any of the pairs that are as good as the last one will do: nothing else orders them.
         any_tie: bool,
     },
-    /// The first pairs of each row of a side, and those that are as good as the last one of them, as a rank among
-    /// its pairs does.
+    /// The first pairs of each row of a side, as a rank among its pairs has them.
     OfEachRow {
         /// The number of pairs of a row.
         count: NonZeroUsize,
         /// The side.
         side: Side,
+        /// The pairs that are given of those that are as good as the last one of them.
+        ties: TieBreak,
     },
     /// Pairs from the best score on, ties by the two nodes, each node of a side once.
     OneToOne {
@@ -46,11 +47,36 @@ pub enum BestPairs {
     },
 }
 
+/// The choice among pairs of a row that have equal scores.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum TieBreak {
+    /// All of them.
+    All,
+    /// Any of them.
+    Any,
+    /// The first ones by the values of these columns.
+    Columns([Option<TieColumn>; MOST_TIE_COLUMNS]),
+}
+
+/// The most columns that decide among pairs of equal scores.
+pub const MOST_TIE_COLUMNS: usize = 4;
+
+/// A column that decides among pairs of equal scores.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct TieColumn {
+    /// The column of the output, read from the other side.
+    pub column: usize,
+    /// Whether greater values come first.
+    pub descending: bool,
+    /// Whether NULL comes first.
+    pub nulls_first: bool,
+}
+
 impl fmt::Display for BestPairs {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::First { count, .. } => write!(f, "{count}"),
-            Self::OfEachRow { count, side } => write!(f, "{count} of each {side} row"),
+            Self::OfEachRow { count, side, .. } => write!(f, "{count} of each {side} row"),
             Self::OneToOne { .. } => f.write_str("one to one"),
         }
     }

@@ -63,6 +63,7 @@ impl Fused {
         .option("strategy", STRATEGIES.choose(rng).unwrap())
         .option("debug.match_buffer", [1, 3, 4096].choose(rng).unwrap())
         .option("spill", ["auto", "auto", "always"].choose(rng).unwrap())
+        .option("debug.spill_piece_rows", ["auto", "3", "9"].choose(rng).unwrap())
         .option("build_side", ["auto", "left", "right"].choose(rng).unwrap());
         Self { left, right: (!itself).then_some(right), join, nodes, session }
     }
@@ -270,6 +271,58 @@ async fn equal_rows_give_few_pairs() {
         assert_contains(&explain(&ctx, &sql).await, &["yields=connections"]);
         let (_, sums) = measured(&ctx, &sql, &["pairs"]).await;
         assert!((nodes - 3..=2 * nodes).contains(&sums[0]), "{} pairs: {join}", sums[0]);
+    }
+}
+
+/// A node whose rows lie in different pieces on disk may be dropped by a partner of one of them alone: of its
+/// equal rows, others may be kept.
+#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+async fn representatives_of_nodes_in_several_pieces_are_those_of_all_pairs() {
+    let sql = "SELECT * FROM representatives((SELECT a.id, b.id FROM x a SIMJOIN x b \
+               ON jaccard(a.toks, b.toks) >= 0.8 AND a.id < b.id))";
+    for (spill, piece_rows) in
+        [("never", "auto"), ("always", "2"), ("always", "3"), ("always", "auto")]
+    {
+        let session = Session::on_cpu().option("spill", spill);
+        let ctx = session.option("debug.spill_piece_rows", piece_rows).context();
+        let long = "[10, 11, 12, 13, 14, 15, 16, 17, 18, 19]";
+        let table = format!(
+            "CREATE TABLE x AS SELECT * FROM (VALUES (3, [1, 2, 3]), (5, [1, 2, 3]), \
+             (7, [1, 2, 3]), (1, {long}), (3, {long})) v(id, toks)"
+        );
+        rows(&ctx, &table).await;
+        let expected = ["1 | 1 | true", "3 | 1 | false", "5 | 5 | true", "7 | 5 | false"];
+        assert_same_rows(
+            &rows(&ctx, sql).await,
+            &expected.map(str::to_string),
+            &format!("{spill}, {piece_rows}"),
+        );
+    }
+}
+
+/// So does a join from disk, where no node has several rows: a pair or two for each piece.
+#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+async fn representatives_of_equal_rows_need_few_pairs_from_disk() {
+    const ROWS: usize = 20_000;
+    for (piece_rows, pieces) in [("auto", 1), ("6000", 4)] {
+        let session = Session::on_cpu().option("spill", "always");
+        let ctx = session.option("debug.spill_piece_rows", piece_rows).context();
+        let table = format!(
+            "CREATE TABLE x AS SELECT value * 7 % {ROWS} AS id, [value % 3, value % 3 + 10, 20] AS toks \
+             FROM generate_series(1, {ROWS})"
+        );
+        rows(&ctx, &table).await;
+        for on in ["a.id < b.id", "a.id > b.id"] {
+            let sql = format!(
+                "SELECT * FROM representatives((SELECT a.id, b.id, jaccard(a.toks, b.toks) \
+                 FROM x a SIMJOIN x b ON jaccard(a.toks, b.toks) >= 0.9 AND {on}))"
+            );
+            let sums = format!("SELECT count(*), count(*) FILTER (WHERE kept) FROM ({sql})");
+            assert_eq!(rows(&ctx, &sums).await, [format!("{ROWS} | 3")], "{on}");
+            let (_, sums) = measured(&ctx, &sql, &["pairs"]).await;
+            let most = 3 * pieces * ROWS;
+            assert!((ROWS - 3..=most).contains(&sums[0]), "{} pairs: {on} {piece_rows}", sums[0]);
+        }
     }
 }
 

@@ -188,6 +188,33 @@ async fn two_inputs() {
     }
 }
 
+/// Where memory is short for the ranks of many rows, those of fewer are joined at a time: no condition is evaluated
+/// for pairs of rows.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn rows_under_a_memory_limit() {
+    let (left, right) = (crowd(40_000, 0), crowd(30_000, 7));
+    for megabytes in [4, 5, 6, 8, 12] {
+        let session = Session { memory: Some(megabytes << 20), ..Session::on_cpu() };
+        let ctx = session.context();
+        register(&ctx, "t", &left);
+        register(&ctx, "u", &right);
+        for operator in ["<", "<>"] {
+            for (other, right) in [("t", &left), ("u", &right)] {
+                let all = statements(operator, &left, right);
+                // Pairs, an outer join, an anti join and groups.
+                for (sql, expected) in [&all[0], &all[1], &all[3], &all[5]] {
+                    let sql = sql.replace("FROM a", "FROM t a");
+                    let sql = sql.replace("SIMJOIN b", &format!("SIMJOIN {other} b"));
+                    let what = format!("{sql}, {megabytes} MB");
+                    assert_same_rows(&rows(&ctx, &sql).await, expected, &what);
+                    let decided = residual_rows(&ctx, &sql).await;
+                    assert!(decided.iter().all(|rows| rows == "0"), "{decided:?} {what}");
+                }
+            }
+        }
+    }
+}
+
 /// Where sets are hardly shared, the comparison is evaluated; a further condition always is.
 #[tokio::test]
 async fn few_pairs_are_compared() {

@@ -23,6 +23,8 @@ pub(crate) struct ProbeBatch {
     /// By place, the ranks of the rows among the build rows; `None` where the rows have no ranks,
     /// or are build rows themselves.
     pub ranks: Option<Vec<u32>>,
+    /// Whether matches of its items tell everything, where those of other batches may not.
+    pub items_suffice: bool,
     pub counted: Counted,
     /// Rows of pairs that are materialised at once.
     pub rows_at_once: usize,

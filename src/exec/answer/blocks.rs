@@ -175,7 +175,8 @@ pub(crate) struct RankedOrder<'a> {
     pub probe: &'a [u32],
     /// Ascending within the rows of an item.
     pub build: &'a [u32],
-    /// The side whose rows are the first ones of their items: that of the lesser rows.
+    /// The side whose rows are the first ones of their items, of those in one collection: that of the lesser
+    /// rows.
     pub firsts: Option<Side>,
 }
 
@@ -189,7 +190,7 @@ impl<'a> ExpansionInput<'a> {
     ) -> Self {
         let order = layout.row_order.zip(build.ranks.as_ref()).map(|(order, ranks)| {
             let probe = batch.ranks.as_deref().unwrap_or(&ranks.by_place);
-            let firsts = order.lesser().filter(|_| layout.gives_firsts(ranks.distinct));
+            let firsts = order.lesser().filter(|_| layout.gives_firsts(ranks.all_distinct));
             RankedOrder { order, probe, build: &ranks.by_place, firsts }
         });
         Self {
@@ -323,14 +324,21 @@ impl Expansion {
         let build_side = 1 - probe_side;
         let build = &ranked.build[block.places(build_side)];
         let is_first = |side: usize| ranked.firsts.is_some_and(|first| first as usize == side);
-        let probe_rows =
-            block.lens[probe_side].min(if is_first(probe_side) { 1 } else { u32::MAX });
+        let (probe_start, probe_rows) = match is_first(probe_side) {
+            false => (block.starts[probe_side], block.lens[probe_side]),
+            // Only build rows are in the order of their ranks.
+            true => {
+                let rank = |place: &usize| ranked.probe[*place];
+                let first = block.places(probe_side).min_by_key(rank);
+                (first.map_or(block.starts[probe_side], |first| first as u32), 1)
+            }
+        };
         let last_partner = if is_first(build_side) { 1 } else { u32::MAX };
         while self.probe_row < probe_rows {
             if *steps == 0 {
                 return false;
             }
-            let place = block.starts[probe_side] + self.probe_row;
+            let place = probe_start + self.probe_row;
             let partners = ranked.order.partners(probe_side, ranked.probe[place as usize], build);
             for mut stretch in partners {
                 stretch.end = stretch.end.min(last_partner);

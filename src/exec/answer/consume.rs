@@ -63,7 +63,7 @@ impl Answer {
         }
         // A row order tells the orders of two items apart.
         let all_orders = run.order == MatchOrder::All || self.layout.row_order.is_none();
-        if !self.items_suffice || !all_orders {
+        if !self.batches[place].items_suffice || !all_orders {
             return self.take_rows(place, run);
         }
         if self.layout.sink.pairs == PairSink::Total {

@@ -105,6 +105,8 @@ impl Answer {
             false => batch.payload.row_bytes() + self.build.row_bytes,
         };
         batch.rows_at_once = self.output.rows_at_once(row_bytes);
+        batch.items_suffice =
+            self.items_suffice || totals::batch_suffices(&self.layout, &batch, &self.build);
         self.batches.push(batch);
         self.connects(self.batches.len() - 1)
     }

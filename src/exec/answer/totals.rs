@@ -26,6 +26,17 @@ pub(crate) fn items_suffice(layout: &Layout, ranks: Option<&Ranks>) -> bool {
     }
 }
 
+/// Whether the matches of the items of a batch, which meet the build side in both orders, tell the number of
+/// pairs of rows: no row is equal to a build row by the row order, and none is NULL.
+pub(super) fn batch_suffices(layout: &Layout, batch: &ProbeBatch, build: &BuildSide) -> bool {
+    let (Some(of_build), Some(of_batch)) = (&build.ranks, &batch.ranks) else { return false };
+    layout.sink.pairs == PairSink::Total
+        && layout.spec.orders == Orders::Mirrored
+        && layout.residual(true).is_none()
+        && !of_build.has_null
+        && of_batch.iter().all(|&rank| Ranks::is_apart(rank))
+}
+
 /// The number of row pairs behind a run of matches of a batch.
 pub(super) fn of_run(
     layout: &Layout,
@@ -61,9 +72,9 @@ pub(super) fn of_counts(layout: &Layout, counts: RowPairCounts) -> u64 {
 fn orders(layout: &Layout) -> u64 {
     match (layout.spec.orders, layout.row_order.map(|order| order.operator)) {
         (Orders::Given, _) => 1,
-        (Orders::Mirrored, _) | (Orders::Unordered, None | Some(NotEq)) => 2,
+        (Orders::Mirrored | Orders::Unordered, None | Some(NotEq)) => 2,
         // A comparison holds in one order of two rows that differ, and all rows do.
-        (Orders::Unordered, Some(_)) => 1,
+        (Orders::Mirrored | Orders::Unordered, Some(_)) => 1,
     }
 }
 

@@ -53,6 +53,12 @@ pub(crate) struct BuildPlan {
     pub spill: SpillChoice,
     /// Whether the session has a memory limit.
     pub limited: bool,
+    /// Whether rows that repeat their items are refused where memory for their ranks is short: fewer rows
+    /// at a time take less of it than a condition that is evaluated for all pairs takes of time.
+    pub needs_ranks: bool,
+    /// Whether no two rows are equal by the row order, and none is NULL, where the build side is a piece of all
+    /// rows that meet; `None` where it has all of them.
+    pub all_distinct: Option<bool>,
     /// All values of the rows, where they are known.
     pub values: Option<Arc<KnownValues>>,
     /// The rows that will probe the build side, where they are known.
@@ -234,7 +240,8 @@ impl BuildPlan {
     }
 
     /// Ranks the rows by the column of the row order: always in a self-join, whose row pairs need
-    /// no other test then, and in a join of two inputs where ranks cost less than the expression.
+    /// no other test then, and in a join of two inputs where ranks cost less than the expression. There
+    /// they are left out where memory is short, unless the plan needs them.
     fn rank(
         &self,
         column: PayloadBuilder,
@@ -259,10 +266,16 @@ impl BuildPlan {
             let (rows, starts) = column.into_rows(comparable, self.threads, cancel)?;
             let column = order.columns[self.layout.build() as usize];
             let threads = self.threads;
-            Ranks::of_rows(column, &rows, &starts, groups, others, threads, cancel).map(Some)
+            let mut ranks =
+                Ranks::of_rows(column, &rows, &starts, groups, others, threads, cancel)?;
+            let whole = if self.layout.self_join { ranks.distinct } else { false };
+            ranks.all_distinct = self.all_distinct.unwrap_or(whole);
+            Ok(Some(ranks))
         });
         match ranked {
-            Err(error) if !self.layout.self_join && is_out_of_memory(&error) => {
+            Err(error)
+                if !self.layout.self_join && !self.needs_ranks && is_out_of_memory(&error) =>
+            {
                 reservation.try_resize(held)?;
                 Ok(None)
             }
@@ -282,6 +295,7 @@ impl BuildPlan {
         if let Err(error) = &prepared
             && is_out_of_memory(error)
             && !self.layout.self_join
+            && !(self.needs_ranks && repeats_items(rows.items.groups(), cancel)?)
             && let Some(ranks) = rows.ranks.take()
         {
             rows.held -= ranks.size_in_bytes();

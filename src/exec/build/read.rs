@@ -235,12 +235,14 @@ impl Share {
         let Growth { finish, stays, prepare, cursor } =
             layout.matcher.growth(&parts, &layout.spec, plan.strategy)?;
         let sum = |bytes: fn(&Self) -> usize| shares.iter().map(|s| bytes(s)).sum::<usize>();
-        let mut columns = sum(|s| s.payload.finish_growth());
-        // Of two inputs, the rows are ranked where there is memory for it.
-        if layout.self_join {
-            columns +=
-                sum(|s| s.order_column.finish_growth() + Ranks::footprint(&s.order_column, false));
-        }
+        let others = layout.meets_others;
+        // Rows that do not repeat their items are not ranked. That is not known before they are indexed,
+        // when it is too late to give them to the disk.
+        let ranks: usize = shares
+            .iter()
+            .map(|s| s.order_column.finish_growth() + Ranks::footprint(&s.order_column, others))
+            .sum();
+        let columns = sum(|s| s.payload.finish_growth()) + ranks;
         let mut counts = 0;
         if layout.self_join {
             // Partitions count for different rows, each of them for the items of a range.

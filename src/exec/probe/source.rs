@@ -394,6 +394,7 @@ impl ProbeSource {
             has_itemless: true,
             visit: None,
             ranks: None,
+            items_suffice: false,
             counted: Counted::default(),
             rows_at_once: 0,
             bytes: 0,

@@ -29,6 +29,10 @@ pub(crate) struct Ranks {
     pub by_place: Vec<u32>,
     /// No two rows are equal and none is NULL.
     pub distinct: bool,
+    /// Some row is NULL.
+    pub has_null: bool,
+    /// The same of all rows that meet as of these in [`Self::distinct`], as far as it is known.
+    pub all_distinct: bool,
     /// The different values, ascending, by which rows of other collections are ranked: value `i`
     /// has rank `2 i + 2`, and a value between two of them the rank between. `None` where only
     /// build rows are ranked.
@@ -55,6 +59,7 @@ impl Ranks {
         let Ranked { mut by_row, firsts, different } =
             Ranked::of(values.as_ref(), starts, others, threads, cancel)?;
         let distinct = different == by_row.len();
+        let has_null = !distinct && by_row.contains(&0);
         let mut kept = None;
         if others {
             if different > (u32::MAX / 2) as usize - 2 {
@@ -72,7 +77,13 @@ impl Ranks {
         }
         groups.sort_rows_by_key(|row| by_row[row as usize], threads, cancel)?;
         let by_place = groups.gather(|row| by_row[row as usize], threads, cancel)?;
-        Ok(Self { column, by_place, distinct, values: kept })
+        Ok(Self { column, by_place, distinct, has_null, all_distinct: false, values: kept })
+    }
+
+    /// Whether a row of another collection with this rank is neither NULL nor equal to a ranked row.
+    #[inline]
+    pub(crate) fn is_apart(rank: u32) -> bool {
+        rank % 2 == 1
     }
 
     /// The ranks, by place in `groups`, of the rows of another collection, whose values are those

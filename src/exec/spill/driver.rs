@@ -105,6 +105,7 @@ impl SpilledBuild {
                 .map(|worker| ProbeMetrics::new(&context.plan_metrics, worker))
                 .collect(),
             jobs: vec![],
+            needs_ranks: true,
             permit: Arc::default(),
             others,
         };
@@ -154,6 +155,9 @@ struct Driver {
     metrics: Vec<ProbeMetrics>,
     /// Taken up before further pieces, the last one first.
     jobs: Vec<Job>,
+    /// Whether the job on its way [needs ranks](PieceJoin::needs_ranks). A piece that cannot be halved does
+    /// without, where it has no memory for them.
+    needs_ranks: bool,
     /// Held while a piece is in memory.
     permit: Arc<Mutex<Option<OwnedSemaphorePermit>>>,
     /// Whether other joins may wait for a permit.
@@ -182,11 +186,16 @@ impl Driver {
                     false => Job::Cross(piece, 0..meetings.probe.segments.len()),
                 }
             });
+            let waiting = self.jobs.len();
             match &job {
                 Job::Itself(piece) => self.join_itself(&job, piece, &meetings).await?,
                 Job::Cross(piece, with) => {
                     self.join_cross(&job, piece, with, &meetings).await?;
                 }
+            }
+            // Otherwise the next job replaces this one.
+            if self.jobs.len() == waiting {
+                self.needs_ranks = true;
             }
             self.permit.lock().take();
         }
@@ -269,7 +278,8 @@ impl Driver {
     ) -> PieceJoin<'a> {
         let (partitions, threads) = (self.workers, self.workers);
         let metrics = self.build.context.build.metrics.of_piece();
-        PieceJoin { layout, partitions, threads, probes, metrics, on_choice: choice.on_choice() }
+        let (on_choice, needs_ranks) = (choice.on_choice(), self.needs_ranks);
+        PieceJoin { layout, partitions, threads, probes, metrics, on_choice, needs_ranks }
     }
 
     /// Gives out the probe rows that meet no piece, where the answer lists them.
@@ -305,6 +315,10 @@ impl Driver {
                     // Each worker has buffers of its own, and reads into a dictionary of its own.
                     None if self.workers > 1 => {
                         self.workers = 1;
+                        self.jobs.push(job.clone());
+                    }
+                    None if self.needs_ranks => {
+                        self.needs_ranks = false;
                         self.jobs.push(job.clone());
                     }
                     None => return Err(error),

@@ -4,11 +4,14 @@ use std::sync::Arc;
 
 use arrow::array::Array;
 use arrow::datatypes::SchemaRef;
-use datafusion::common::runtime::JoinSet;
-use datafusion::common::{Result, internal_err};
+use datafusion::common::hash_utils::create_hashes;
+use datafusion::common::runtime::{JoinSet, SpawnedTask};
+use datafusion::common::{DataFusionError, Result, exec_err, internal_err};
 use datafusion::execution::TaskContext;
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryLimit};
 use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
+use datafusion::physical_plan::repartition::REPARTITION_RANDOM_STATE;
+use futures::StreamExt;
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 
@@ -30,9 +33,11 @@ use crate::exec::layout::Layout;
 use crate::exec::metrics::DiskMetrics;
 use crate::exec::rows::arguments::EncodedArguments;
 use crate::exec::rows::payload::stored_bytes;
+use crate::exec::rows::ranks::comparable;
 use crate::exec::rows::segment::SpilledSide;
 use crate::exec::rows::slices::Slices;
 use crate::spec::Side;
+use crate::util::cancel::{self, CancelFlag};
 
 /// The build side, or sides, that the partitions of a join probe.
 pub(crate) enum Built {
@@ -210,6 +215,7 @@ impl SpillContext {
         let stored = Arc::new(self.store(side, vec![rest], writer).await?);
         self.metrics.note_side(true, stored.rows, stored.bytes());
         self.metrics.bands.add(bands.len());
+        let all_distinct = self.is_distinct(&stored).await?;
         // Ordering and indexing need more than reading.
         let growth = match unloaded {
             0 => 2.0,
@@ -219,9 +225,48 @@ impl SpillContext {
             context: Arc::clone(self),
             side: stored,
             bands,
+            all_distinct,
             growth: Mutex::new(Growth::guess(growth)),
             permits: Arc::new(Semaphore::new(1)),
         })
+    }
+
+    /// Whether no two rows of a side that is joined with itself are equal by the row order, and none is NULL,
+    /// where pairs of first rows are asked for: a piece does not tell. Where memory for it is short they are taken
+    /// for equal.
+    async fn is_distinct(&self, side: &Arc<SpilledSide>) -> Result<bool> {
+        let Some(itself) = self.plan.itself.as_ref().filter(|itself| itself.may_give_firsts())
+        else {
+            return Ok(false);
+        };
+        let Some(order) = itself.row_order else { return Ok(false) };
+        let column = order.columns[itself.build() as usize];
+        let held =
+            MemoryConsumer::new("SetSimilarityJoin values").register(self.task.memory_pool());
+        let bytes = usize::try_from(side.rows).unwrap_or(usize::MAX).saturating_mul(8);
+        if held.try_grow(bytes).is_err() {
+            return Ok(false);
+        }
+        let mut hashes: Vec<u64> = Vec::with_capacity(bytes / 8);
+        let mut batches = side.read_all(0..side.segments.len());
+        while let Some(batch) = batches.next().await.transpose()? {
+            let values = comparable(batch.column(column))?;
+            if values.logical_null_count() > 0 {
+                return Ok(false);
+            }
+            let mut of_batch = vec![0; batch.num_rows()];
+            create_hashes([&values], REPARTITION_RANDOM_STATE.random_state(), &mut of_batch)?;
+            hashes.append(&mut of_batch);
+            tokio::task::yield_now().await;
+        }
+        // Different values with one hash cost time alone.
+        let cancel = CancelFlag::default();
+        let _cancelled = cancel.on_drop();
+        let sorted = SpawnedTask::spawn_blocking(move || {
+            cancel::sort_unstable_by(&mut hashes, &cancel, u64::cmp)?;
+            Ok::<_, DataFusionError>(hashes.windows(2).all(|pair| pair[0] < pair[1]))
+        });
+        sorted.join().await.unwrap_or_else(|e| exec_err!("comparing the rows of a side ended: {e}"))
     }
 
     /// Stores the probe side.

@@ -34,6 +34,8 @@ pub(crate) struct StoredBuild {
     pub(crate) context: Arc<SpillContext>,
     pub(crate) side: Arc<SpilledSide>,
     pub(crate) bands: Arc<Bands>,
+    /// Whether no two rows are equal by the row order, and none is NULL, where that is asked for.
+    pub(crate) all_distinct: bool,
     pub(crate) growth: Mutex<Growth>,
     /// One piece at a time is in memory, unless no partition reads its output.
     pub(crate) permits: Arc<Semaphore>,
@@ -84,6 +86,8 @@ pub(super) struct PieceJoin<'a> {
     pub probes: Option<Arc<Probes>>,
     pub metrics: BuildMetrics,
     pub on_choice: OnChoice,
+    /// [`BuildPlan::needs_ranks`].
+    pub needs_ranks: bool,
 }
 
 /// A build side that fits into memory after all.
@@ -131,6 +135,7 @@ impl StoredBuild {
             probes: None,
             metrics: context.build.metrics.of_reloaded(),
             on_choice: Arc::clone(&context.build.on_choice),
+            needs_ranks: true,
         };
         let built = self.build_in(&memory, all, join).await;
         // As for a build side that has never left memory.
@@ -204,7 +209,8 @@ impl StoredBuild {
 
     pub(super) fn plan(&self, join: PieceJoin<'_>) -> BuildPlan {
         let context = &self.context;
-        let PieceJoin { layout, partitions, threads, probes, metrics, on_choice } = join;
+        let PieceJoin { layout, partitions, threads, probes, metrics, on_choice, needs_ranks } =
+            join;
         BuildPlan {
             layout: Arc::clone(layout),
             converter: context.plan.converter.clone(),
@@ -215,6 +221,8 @@ impl StoredBuild {
             on_choice,
             spill: SpillChoice::Never,
             limited: context.available().is_some(),
+            needs_ranks,
+            all_distinct: Some(self.all_distinct),
             values: None,
             probes,
             expected: Expected::Unknown,

@@ -217,6 +217,8 @@ impl Probe<'_> {
             on_choice: Arc::new(|_| {}),
             spill: SpillChoice::Never,
             limited: false,
+            needs_ranks: false,
+            all_distinct: None,
             values: None,
             probes: None,
             expected: Expected::Unknown,

@@ -3,34 +3,54 @@
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
-use datafusion::common::{JoinType, Result};
+use arrow::array::make_comparator;
+use arrow::compute::SortOptions;
+use datafusion::common::runtime::SpawnedTask;
+use datafusion::common::{JoinType, Result, internal_datafusion_err, internal_err};
+use datafusion::execution::memory_pool::MemoryReservation;
 
 use super::held::room;
 use super::search::{Found, Search};
 use super::top::Pair;
+use crate::exec::ProcessCores;
+use crate::nearest::alike::column;
 use crate::nearest::best::Best;
-use crate::nearest::run::{OnRound, Run};
+use crate::nearest::run::{OnRound, PartnerOrder, Run};
+use crate::nearest::table::Table;
 use crate::spec::{
-    Call, Nearest, NearestJoin, ResidualColumn, Search as Searched, Side, SimilarityJoin,
+    Call, MOST_TIE_COLUMNS, Nearest, NearestJoin, OutputColumn, ResidualColumn, Search as Searched,
+    Side, SimilarityJoin, TieBreak, TieColumn,
 };
+use crate::util::cancel::CancelFlag;
+use crate::util::parallel;
+
+/// Pairs of rows, at most, of which all matches are made: fewer than for the best of all pairs, as all that are
+/// made are sorted by the window above.
+const FEW_PAIRS: usize = if cfg!(test) { 1 << 8 } else { 1 << 18 };
 
 /// Pairs of the join, at least, for each pair that is needed: below that, all pairs are made.
 const FEW_TIMES: f64 = if cfg!(test) { 1.0 } else { 4.0 };
 
 impl Search {
     /// Finds the `wanted` best pairs of each row of `side`, where a sample says that the join has many others.
+    /// `ties` are those that are given of pairs of equal scores.
     ///
     /// # Errors
     ///
     /// The errors of the joins.
-    pub(super) async fn run_for_each_row(&self, wanted: NonZeroUsize, side: Side) -> Result<Found> {
+    pub(super) async fn run_for_each_row(
+        &self,
+        wanted: NonZeroUsize,
+        side: Side,
+        ties: TieBreak,
+    ) -> Result<Found> {
         let all = Found::Within(self.join.predicate.bound);
         let [own, other] = [side, side.other()].map(|side| self.tables[side as usize].rows());
         let count = wanted.get().min(other).max(1);
         let needed = own.saturating_mul(count);
         let bytes =
             Best::bytes(own, count).saturating_add(needed.saturating_mul(size_of::<Pair>()));
-        if self.has_few_pairs()
+        if own.saturating_mul(other) <= FEW_PAIRS
             || !self.has_all_scores()
             || bytes > room(self.context.memory_pool())
         {
@@ -39,8 +59,16 @@ impl Search {
         if self.expected_pairs().await? < FEW_TIMES * needed as f64 {
             return Ok(all);
         }
-        let nearest = Nearest { count: wanted, with_ties: true };
-        let run = self.as_nearest(nearest, side);
+        let order = match ties {
+            TieBreak::All | TieBreak::Any => None,
+            TieBreak::Columns(columns) => match self.order_of(side.other(), columns).await? {
+                Some(order) => Some(order),
+                // The window above decides.
+                None => return Ok(all),
+            },
+        };
+        let nearest = Nearest { count: wanted, with_ties: ties == TieBreak::All };
+        let run = Run { order: order.map(Arc::new), ..self.as_nearest(nearest, side) };
         let rows = run.candidates()?;
         let best = Best::try_new(rows.len(), count, nearest, self.memory.new_empty())?;
         let best = Arc::new(best);
@@ -50,12 +78,39 @@ impl Search {
         for (slot, row) in (0..).zip(&rows) {
             best.sorted(slot, &mut entries);
             pairs.extend(entries.iter().map(|(key, partner)| match side {
-                Side::Left => (*key, *row, *partner),
-                Side::Right => (*key, *partner, *row),
+                Side::Left => (*key, *row, run.row_of(*partner)),
+                Side::Right => (*key, run.row_of(*partner), *row),
             }));
             held.try_resize(pairs.capacity() * size_of::<Pair>())?;
         }
         Ok(Found::Pairs(pairs))
+    }
+
+    /// The order of the rows of a side by columns of the output; `None` where they are of a type that is not
+    /// compared.
+    async fn order_of(
+        &self,
+        side: Side,
+        columns: [Option<TieColumn>; MOST_TIE_COLUMNS],
+    ) -> Result<Option<PartnerOrder>> {
+        let table = Arc::clone(&self.tables[side as usize]);
+        let of_input = |key: TieColumn| match self.join.output.get(key.column) {
+            Some(OutputColumn::Input(of, index)) if *of == side => Ok((key, *index)),
+            _ => internal_err!("column {} decides ties of the {side} rows", key.column),
+        };
+        let keys = columns.into_iter().flatten().map(of_input).collect::<Result<Vec<_>>>()?;
+        let memory = self.memory.new_empty();
+        // They stay with the search.
+        self.memory.try_grow(2 * table.rows() * size_of::<u32>())?;
+        let threads = ProcessCores::threads(self.context.session_config());
+        // A blocking thread is not aborted: it ends at its next look at the flag, once the statement is dropped.
+        let cancel = CancelFlag::default();
+        let _cancelled = cancel.on_drop();
+        let sorted = SpawnedTask::spawn_blocking(move || {
+            sorted_by(&table, &keys, threads, &memory, &cancel)
+        });
+        let sorted = sorted.join().await;
+        sorted.map_err(|e| internal_datafusion_err!("sorting the rows of a side ended: {e}"))?
     }
 
     /// The join as a search for nearest rows of the rows of `side`, which are left rows there.
@@ -86,6 +141,7 @@ impl Search {
             left: Arc::clone(&self.tables[side as usize]),
             right: Arc::clone(&self.tables[side.other() as usize]),
             itself: self.itself,
+            order: None,
             families: self.families.clone(),
             options: self.options.clone(),
             context: Arc::clone(&self.context),
@@ -93,6 +149,35 @@ impl Search {
             on_round,
         }
     }
+}
+
+/// The order of the rows of a table by some columns; `None` where these are not compared.
+fn sorted_by(
+    table: &Table,
+    keys: &[(TieColumn, usize)],
+    threads: usize,
+    memory: &MemoryReservation,
+    cancel: &CancelFlag,
+) -> Result<Option<PartnerOrder>> {
+    let mut comparators = vec![];
+    for (TieColumn { descending, nulls_first, .. }, index) in keys {
+        let column = column(table, memory, |batch| Ok(batch.column(*index).clone()))?;
+        let options = SortOptions { descending: *descending, nulls_first: *nulls_first };
+        match make_comparator(&column, &column, options) {
+            Ok(comparator) => comparators.push(comparator),
+            Err(_) => return Ok(None),
+        }
+    }
+    let mut rows: Vec<u32> = (0..table.rows() as u32).collect();
+    parallel::sort_unstable_by(threads, &mut rows, cancel, |a, b| {
+        let mut by_keys = comparators.iter().map(|compare| compare(*a as usize, *b as usize));
+        by_keys.find(|order| order.is_ne()).unwrap_or_else(|| a.cmp(b))
+    })?;
+    let mut ranks = vec![0; rows.len()];
+    for (rank, row) in (0..).zip(&rows) {
+        ranks[*row as usize] = rank;
+    }
+    Ok(Some(PartnerOrder { ranks, rows }))
 }
 
 /// The join with its sides exchanged; the output stays as it is.

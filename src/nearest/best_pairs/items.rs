@@ -1,19 +1,16 @@
 //! The rows of a side that a one-to-one match may take, by item and by node.
 
-use arrow::array::{Array, ArrayRef, DynComparator, RecordBatch, make_comparator};
-use arrow::compute::{SortOptions, cast, concat, rank};
+use arrow::array::Array;
+use arrow::compute::{SortOptions, rank};
 use arrow::datatypes::DataType;
-use datafusion::common::hash_utils::create_hashes;
-use datafusion::common::{Result, internal_err, resources_datafusion_err};
+use datafusion::common::Result;
 use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::physical_expr::PhysicalExprRef;
-use datafusion::physical_plan::repartition::REPARTITION_RANDOM_STATE;
 
-use crate::engine::{Distinct, ItemRows};
-use crate::nearest::pairs::{admitted, evaluate, is_true};
+use crate::nearest::alike::{column, first_rows, rankable};
+use crate::nearest::pairs::{admitted, is_true};
 use crate::nearest::table::Table;
 use crate::util::cancel::CancelFlag;
-use crate::util::errors::is_out_of_memory;
 
 /// Whether nodes of a type are ranked here.
 pub(super) fn has_ranks(data_type: &DataType) -> bool {
@@ -33,9 +30,10 @@ pub(super) struct Parts<'a> {
     /// The column with the node.
     pub node: usize,
     pub filter: Option<&'a PhysicalExprRef>,
-    /// The argument and the keys, where rows in which these are equal have the same partners with the same
-    /// scores.
-    pub alike: Option<Vec<&'a PhysicalExprRef>>,
+    /// What the rows of an item are equal in: they have the same partners with the same scores.
+    pub alike: Vec<&'a PhysicalExprRef>,
+    /// By row, the rank of its node, where the nodes of both sides are compared: among those of both.
+    pub ranks: Option<Vec<u32>>,
 }
 
 /// A row that is not taken, and the rank of its node.
@@ -57,7 +55,7 @@ pub(super) struct Items {
     starts: Vec<u32>,
     /// The rows of each item, by their nodes.
     rows: Vec<u32>,
-    /// By item, the place among `rows` before which all rows are taken.
+    /// By place among `rows`, a place that is not behind the next row that is not taken: itself at first.
     next: Vec<u32>,
     /// By row, the rank of its node.
     ranks: Vec<u32>,
@@ -77,24 +75,21 @@ impl Items {
     /// The errors of expressions, and when memory is refused.
     pub(super) fn try_new(
         table: &Table,
-        parts: &Parts<'_>,
+        parts: Parts<'_>,
         threads: usize,
         memory: MemoryReservation,
     ) -> Result<Self> {
         memory.try_grow(table.rows().saturating_mul(Self::BYTES))?;
         let nodes = column(table, &memory, |batch| Ok(batch.column(parts.node).clone()))?;
-        let nodes = match nodes.data_type() {
-            DataType::Utf8View => cast(&nodes, &DataType::LargeUtf8)?,
-            DataType::BinaryView => cast(&nodes, &DataType::LargeBinary)?,
-            _ => nodes,
-        };
-        let order = SortOptions { descending: false, nulls_first: false };
-        let ranks = rank(&nodes, Some(order))?;
-        let item_of = match &parts.alike {
-            Some(alike) => first_rows(table, alike, threads, &memory)?,
-            None => (0..table.rows() as u32).collect(),
-        };
         let nulls = nodes.logical_nulls();
+        let ranks = match parts.ranks {
+            Some(ranks) => ranks,
+            None => {
+                let order = SortOptions { descending: false, nulls_first: false };
+                rank(&rankable(nodes)?, Some(order))?
+            }
+        };
+        let item_of = first_rows(table, &parts.alike, threads, &memory, &CancelFlag::default())?;
         let mut rows: Vec<u32> = vec![];
         for (start, batch) in table.batches() {
             let filter = admitted(parts.filter, batch)?;
@@ -111,7 +106,7 @@ impl Items {
         let mut starts = vec![0; table.rows() + 1];
         rows.iter().for_each(|row| starts[item_of[*row as usize] as usize + 1] += 1);
         (1..starts.len()).for_each(|item| starts[item] += starts[item - 1]);
-        let next = starts[..table.rows()].to_vec();
+        let next = (0..rows.len() as u32).collect();
         let taken = vec![false; ranks.iter().max().map_or(0, |last| *last as usize + 1)];
         // Columns are no longer held.
         memory.try_resize(table.rows().saturating_mul(Self::BYTES))?;
@@ -126,17 +121,43 @@ impl Items {
     /// The first row of an item that is not taken.
     pub(super) fn head(&mut self, item: u32) -> Option<Head> {
         let item = item as usize;
-        let end = self.starts[item + 1];
-        let next = &mut self.next[item];
-        while *next < end {
-            let row = self.rows[*next as usize];
+        self.free_from(self.starts[item], self.starts[item + 1])
+    }
+
+    /// The first row of an item that is not taken and whose node is greater than `node`, or as great where that
+    /// will do.
+    pub(super) fn above(&mut self, item: u32, node: u32, or_equal: bool) -> Option<Head> {
+        let (start, end) = (self.starts[item as usize], self.starts[item as usize + 1]);
+        let rows = &self.rows[start as usize..end as usize];
+        let below = rows.partition_point(|row| {
+            let own = self.ranks[*row as usize];
+            own < node || own == node && !or_equal
+        });
+        self.free_from(start + below as u32, end)
+    }
+
+    /// The first row that is not taken between two places of an item.
+    fn free_from(&mut self, start: u32, end: u32) -> Option<Head> {
+        let mut place = start;
+        while place < end {
+            let row = self.rows[place as usize];
             let node = self.ranks[row as usize];
             if !self.taken[node as usize] {
+                self.skip(start, place);
                 return Some(Head { node, row });
             }
-            *next += 1;
+            place = self.next[place as usize].max(place + 1);
         }
+        self.skip(start, end);
         None
+    }
+
+    /// Lets the places on the way from `place` to `to`, whose rows are taken, lead there.
+    fn skip(&mut self, mut place: u32, to: u32) {
+        while place < to {
+            let next = &mut self.next[place as usize];
+            place = std::mem::replace(next, to).max(place + 1);
+        }
     }
 
     /// Takes a node, with all its rows.
@@ -146,90 +167,10 @@ impl Items {
 
     /// A row of each item that has one left, by number.
     pub(super) fn heads(&mut self) -> Vec<u32> {
-        let items = 0..self.next.len() as u32;
+        let items = 0..self.starts.len() as u32 - 1;
         let mut heads: Vec<u32> =
             items.filter_map(|item| self.head(item)).map(|head| head.row).collect();
         heads.sort_unstable();
         heads
     }
-}
-
-/// A column of all rows of a table. `memory` grows by its parts and by a copy.
-fn column(
-    table: &Table,
-    memory: &MemoryReservation,
-    of_batch: impl Fn(&RecordBatch) -> Result<ArrayRef>,
-) -> Result<ArrayRef> {
-    let arrays = table.batches().map(|(_, batch)| of_batch(batch)).collect::<Result<Vec<_>>>()?;
-    let bytes: usize = arrays.iter().map(|array| array.get_array_memory_size()).sum();
-    memory.try_grow(2 * bytes)?;
-    match arrays.as_slice() {
-        [] => internal_err!("a table without rows has no columns"),
-        [array] => Ok(array.clone()),
-        arrays => {
-            let arrays: Vec<&dyn Array> = arrays.iter().map(AsRef::as_ref).collect();
-            // Offsets of 32 bits may not suffice for all rows: the join as planned needs no such array.
-            concat(&arrays).map_err(|e| resources_datafusion_err!("the rows of a side: {e}"))
-        }
-    }
-}
-
-/// Rows that are told apart by some columns.
-struct Alike {
-    hashes: Vec<u64>,
-    comparators: Vec<DynComparator>,
-}
-
-impl Alike {
-    /// The rows of a table by the values of expressions; an error where these cannot be compared.
-    fn try_new(
-        table: &Table,
-        expressions: &[&PhysicalExprRef],
-        memory: &MemoryReservation,
-    ) -> Result<Self> {
-        let columns = expressions.iter().map(|e| column(table, memory, |batch| evaluate(e, batch)));
-        let columns = columns.collect::<Result<Vec<_>>>()?;
-        let comparators = columns.iter().map(|c| make_comparator(c, c, SortOptions::default()));
-        let comparators = comparators.collect::<Result<_, _>>()?;
-        let mut hashes = vec![0; table.rows()];
-        create_hashes(&columns, REPARTITION_RANDOM_STATE.random_state(), &mut hashes)?;
-        Ok(Self { hashes, comparators })
-    }
-}
-
-impl ItemRows for Alike {
-    fn count(&self) -> usize {
-        self.hashes.len()
-    }
-
-    fn row_number(&self, place: u32) -> u32 {
-        place
-    }
-
-    fn hash(&self, place: u32) -> Option<u64> {
-        self.hashes.get(place as usize).copied()
-    }
-
-    fn is_same(&self, a: u32, b: u32) -> bool {
-        self.comparators.iter().all(|compare| compare(a as usize, b as usize).is_eq())
-    }
-}
-
-/// By row, the first row with equal values of some expressions.
-fn first_rows(
-    table: &Table,
-    expressions: &[&PhysicalExprRef],
-    threads: usize,
-    memory: &MemoryReservation,
-) -> Result<Vec<u32>> {
-    let rows = 0..table.rows() as u32;
-    let alike = match Alike::try_new(table, expressions, memory) {
-        Ok(alike) => alike,
-        Err(error) if is_out_of_memory(&error) => return Err(error),
-        // Types that are not compared, or an expression that fails for a row that the filter leaves out.
-        Err(_) => return Ok(rows.collect()),
-    };
-    memory.try_grow(Distinct::footprint(table.rows()))?;
-    let distinct = Distinct::of(&alike, threads, &CancelFlag::default())?;
-    Ok(rows.map(|row| distinct.first_of(row).unwrap_or(row)).collect())
 }

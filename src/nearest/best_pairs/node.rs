@@ -31,7 +31,7 @@ use super::top::Pair;
 use crate::engine::Families;
 use crate::exec::{JoinInput, SetSimilarityJoinExec};
 use crate::nearest::output::Output;
-use crate::spec::{BestPairs, Side, SimilarityJoin};
+use crate::spec::{BestPairs, Side, SimilarityJoin, TieBreak};
 use crate::util::errors::is_out_of_memory;
 use crate::util::once::OnceExecution;
 
@@ -206,7 +206,9 @@ impl Preparation {
             };
             let found = match self.best {
                 BestPairs::First { count, any_tie } => search.run(count.get(), any_tie).await,
-                BestPairs::OfEachRow { count, side } => search.run_for_each_row(count, side).await,
+                BestPairs::OfEachRow { count, side, ties } => {
+                    search.run_for_each_row(count, side, ties).await
+                }
                 BestPairs::OneToOne { nodes } => search.run_one_to_one(nodes).await,
             };
             match found {
@@ -403,8 +405,9 @@ impl ExecutionPlan for BestPairsExec {
         projection: &ProjectionExec,
     ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
         match self.best {
-            // Nodes go by their columns in the output.
-            BestPairs::OneToOne { .. } => Ok(None),
+            // Nodes and ties go by their columns in the output.
+            BestPairs::OneToOne { .. }
+            | BestPairs::OfEachRow { ties: TieBreak::Columns(_), .. } => Ok(None),
             _ => try_embed_projection(projection, self),
         }
     }

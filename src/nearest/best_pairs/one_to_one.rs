@@ -4,7 +4,8 @@
 //! that are taken, and a join of the rows that are left by a wider bound the next ones.
 //!
 //! Rows with equal arguments and keys are joined once. At each score the pair with the least nodes is
-//! one of the least left nodes and the least right nodes of its two items.
+//! one of the least left nodes and the least right nodes of its two items; where the join compares the nodes of
+//! a pair, of the least ones for which that holds. Another condition tells rows apart by what it reads.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -12,13 +13,18 @@ use std::sync::Arc;
 
 use datafusion::common::Result;
 use datafusion::execution::memory_pool::MemoryReservation;
+use datafusion::logical_expr::Operator;
+use datafusion::physical_expr::PhysicalExprRef;
+use datafusion::physical_plan::expressions::Column;
 
 use super::items::{Head, Items, Parts, has_ranks};
 use super::search::{Found, MOST_ROUNDS, Search};
 use super::top::{Pair, Picked, Top};
+use crate::exec::layout::row_order_of;
 use crate::exec::{ProcessCores, SetSimilarityJoinExec};
+use crate::nearest::alike::common_ranks;
 use crate::nearest::best::ScoreKey;
-use crate::spec::{Side, SimilarityJoin};
+use crate::spec::{ResidualColumn, Side, SimilarityJoin};
 
 /// Pairs of the join, at least, for each row of the sides: below that, all pairs are made.
 const FEW_TIMES: f64 = if cfg!(test) { 0.5 } else { 4.0 };
@@ -45,11 +51,21 @@ impl Search {
         if sample.pairs() < FEW_TIMES * (left as f64 + right as f64) {
             return Ok(Found::Within(widest));
         }
-        let items = [0, 1].map(|side| self.items(side, columns.of_sides[side]));
-        let [left, right] = items;
+        let compared = self.compared_nodes(columns.of_sides)?;
+        let (operator, ranks) = match compared {
+            Some((operator, [left, right])) => (Some(operator), [Some(left), Some(right)]),
+            None => (None, [None, None]),
+        };
+        let [of_left, of_right] = ranks;
+        let is_free = operator.is_some();
+        let left = self.items(Side::Left, columns.of_sides[0], of_left, is_free);
+        let right = self.items(Side::Right, columns.of_sides[1], of_right, is_free);
+        // Items are joined by a row of each, whose nodes tell nothing of those of others.
+        let search = if is_free { &self.without_condition() } else { self };
         let mut matching = Matching {
             sides: [left?, right?],
             right_first: columns.right_first,
+            operator,
             pairs: vec![],
             memory: self.memory.new_empty(),
         };
@@ -72,7 +88,7 @@ impl Search {
             let held = self.memory.new_empty();
             held.try_grow((left.len() + right.len()) * size_of::<u32>())?;
             let all = Arc::new(Top::new(usize::MAX, false, None, self.memory.new_empty()));
-            let plan = self.join(bound, [Some(left), Some(right)], &all).await?;
+            let plan = search.join(bound, [Some(left), Some(right)], &all).await?;
             let text =
                 format!("{bound}: {} pairs of {} x {}", all.offered(), left.len(), right.len());
             (self.on_round)(text, Some(plan));
@@ -87,17 +103,46 @@ impl Search {
         Ok(Found::Pairs(matching.pairs))
     }
 
-    /// The items of a side, whose nodes are in a column of its input.
-    fn items(&self, side: usize, node: usize) -> Result<Items> {
-        let join = &self.join;
-        // A condition of the pair tells rows apart.
-        let alike = join.residual.is_none().then(|| {
-            let keys = join.on.iter().map(|(left, right)| [left, right][side]);
-            std::iter::once(&join.arguments[side]).chain(keys).collect()
+    /// The items of a side, whose nodes are in a column of its input, and have `ranks` where those of both sides
+    /// are compared. `is_free` says that a condition of the pair tells no rows apart.
+    fn items(
+        &self,
+        side: Side,
+        node: usize,
+        ranks: Option<Vec<u32>>,
+        is_free: bool,
+    ) -> Result<Items> {
+        let (join, table) = (&self.join, &self.tables[side as usize]);
+        let read = join.residual.iter().filter(|_| !is_free).flat_map(|residual| &residual.columns);
+        let read = read.filter_map(|column| match column {
+            ResidualColumn::Input(of, index) if *of == side => {
+                let column = Column::new(table.schema().field(*index).name(), *index);
+                Some(Arc::new(column) as PhysicalExprRef)
+            }
+            _ => None,
         });
-        let parts = Parts { node, filter: join.side_filters[side].as_ref(), alike };
+        let read: Vec<PhysicalExprRef> = read.collect();
+        let keys = join.on.iter().map(|(left, right)| [left, right][side as usize]);
+        let alike = std::iter::once(&join.arguments[side as usize]).chain(keys).chain(&read);
+        let filter = join.side_filters[side as usize].as_ref();
+        let parts = Parts { node, filter, alike: alike.collect(), ranks };
         let threads = ProcessCores::threads(self.context.session_config());
-        Items::try_new(&self.tables[side], &parts, threads, self.memory.new_empty())
+        Items::try_new(table, parts, threads, self.memory.new_empty())
+    }
+
+    /// The comparison of the nodes of a pair that is the whole condition of the join, with the ranks of the
+    /// nodes of each side.
+    fn compared_nodes(&self, nodes: [usize; 2]) -> Result<Option<(Operator, [Vec<u32>; 2])>> {
+        let Some(residual) = &self.join.residual else { return Ok(None) };
+        match row_order_of(residual) {
+            Some((order, None)) if order.columns == nodes => {
+                let [left, right] = &self.tables;
+                // The ranks are as large as those that items hold in any case.
+                let ranks = common_ranks([left, right], nodes, &self.memory.new_empty())?;
+                Ok(ranks.map(|ranks| (order.operator, ranks)))
+            }
+            _ => Ok(None),
+        }
     }
 }
 
@@ -135,6 +180,8 @@ struct Matching {
     /// By side of the join.
     sides: [Items; 2],
     right_first: bool,
+    /// The comparison of the left with the right node of the join that a pair must meet.
+    operator: Option<Operator>,
     pairs: Vec<Pair>,
     memory: MemoryReservation,
 }
@@ -180,13 +227,41 @@ impl Matching {
 
     /// The candidate of two items, and its rows by side of the join.
     fn candidate(&mut self, items: [u32; 2]) -> Option<(Candidate, [Head; 2])> {
-        let [lefts, rights] = &mut self.sides;
-        let heads = [lefts.head(items[0])?, rights.head(items[1])?];
+        let heads = self.heads(items)?;
         let mut nodes = heads.map(|head| head.node);
         if self.right_first {
             nodes.reverse();
         }
         Some((Reverse((nodes, items)), heads))
+    }
+
+    /// The rows of the pair of two items that has the least nodes, by side of the join.
+    fn heads(&mut self, items: [u32; 2]) -> Option<[Head; 2]> {
+        let [lefts, rights] = &mut self.sides;
+        let [left, right] = items;
+        let heads = [lefts.head(left)?, rights.head(right)?];
+        let or_equal = matches!(self.operator, Some(Operator::LtEq | Operator::GtEq));
+        match self.operator {
+            None => Some(heads),
+            // The greater node is the least one above the least of the other side.
+            Some(Operator::Lt | Operator::LtEq) => {
+                Some([heads[0], rights.above(right, heads[0].node, or_equal)?])
+            }
+            Some(Operator::Gt | Operator::GtEq) => {
+                Some([lefts.above(left, heads[1].node, or_equal)?, heads[1]])
+            }
+            Some(_) if heads[0].node != heads[1].node => Some(heads),
+            // One of the two is the next one: the node that counts less for the order, if it has one.
+            Some(_) => {
+                let node = heads[0].node;
+                let of_left = lefts.above(left, node, false).map(|head| [head, heads[1]]);
+                let of_right = rights.above(right, node, false).map(|head| [heads[0], head]);
+                match self.right_first {
+                    true => of_left.or(of_right),
+                    false => of_right.or(of_left),
+                }
+            }
+        }
     }
 
     fn take_pair(&mut self, key: ScoreKey, heads: [Head; 2]) -> Result<()> {

@@ -67,6 +67,20 @@ impl Search {
         self.join.predicate.call.function.info().order
     }
 
+    /// The search without a condition of the pair.
+    pub(super) fn without_condition(&self) -> Self {
+        Self {
+            join: SimilarityJoin { residual: None, ..self.join.clone() },
+            tables: self.tables.clone(),
+            itself: self.itself,
+            families: self.families.clone(),
+            options: self.options.clone(),
+            context: Arc::clone(&self.context),
+            memory: self.memory.new_empty(),
+            on_round: Arc::clone(&self.on_round),
+        }
+    }
+
     /// Finds the `count` best pairs; with `any_tie` any of those that are as good as the last one.
     ///
     /// # Errors

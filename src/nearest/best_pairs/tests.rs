@@ -119,9 +119,11 @@ fn first_of_groups(rng: &mut StdRng, kind: Kind) -> Statement {
         "a.id + b.id",
     ];
     let groups = pick(rng, &groups);
-    let (rank, further) = match rng.random_range(0..3) {
+    let (rank, further) = match rng.random_range(0..6) {
         0 => ("rank", ""),
         1 => ("rank", ", b.k"),
+        2 => ("row_number", ", b.k NULLS FIRST, a.k, b.id, a.id"),
+        3 => ("row_number", ", b.id % 5 DESC, a.id, b.id"),
         _ => ("row_number", ", a.id, b.id DESC"),
     };
     let ranked = format!(

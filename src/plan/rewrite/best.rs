@@ -4,7 +4,8 @@
 //! at least. The pass tells the join so, and changes nothing else: the sort above keeps its keys, and
 //! decides among pairs of equal scores. A filter of `rank()` or `row_number()` within groups of rows of one side
 //! needs of each row of it the pairs whose score is that of its k-th at least: a pair that ranks among the
-//! first k of a group does so among those of its own row. The window and the filter stay above.
+//! first k of a group does so among those of its own row. `row_number()` needs no more than k of a row: of those in
+//! a tie the first ones by the further keys. The window and the filter stay above.
 //!
 //! ```text
 //! Sort: score DESC, a.id, fetch=k              Sort: score DESC, a.id, fetch=k
@@ -21,13 +22,15 @@ use datafusion::common::tree_node::Transformed;
 use datafusion::common::{JoinType, Result};
 use datafusion::logical_expr::expr_rewriter::unalias;
 use datafusion::logical_expr::utils::split_conjunction;
-use datafusion::logical_expr::{Expr, Extension, Filter, LogicalPlan, Projection, Sort};
+use datafusion::logical_expr::{Expr, Extension, Filter, LogicalPlan, Projection, Sort, SortExpr};
 
 use crate::plan::logical::SetSimilarityJoin;
 use crate::plan::relations::{PairFunction, PairsNode, ScoreOrder};
 use crate::plan::rewrite::ranked::{Ranked, ranked_below};
 use crate::plan::rewrite::score_push::with_input;
-use crate::spec::{BestPairs, Need, Order, OutputColumn, Side};
+use crate::spec::{
+    BestPairs, MOST_TIE_COLUMNS, Need, Order, OutputColumn, Side, TieBreak, TieColumn,
+};
 
 /// The most pairs that are found by raising bounds.
 const MOST_PAIRS: usize = 1 << 20;
@@ -74,7 +77,7 @@ fn limit_below(sort: &Sort) -> Result<Option<LogicalPlan>> {
 /// The input of a filter of ranks with its join told.
 fn limit_ranked(filter: &Filter) -> Result<Option<LogicalPlan>> {
     let Some(ranked) = ranked_below(filter) else { return Ok(None) };
-    let Ranked { window, count, score, is_ascending, groups } = ranked;
+    let Ranked { window, count, score, is_ascending, groups, further } = ranked;
     if count.get() > MOST_PAIRS {
         return Ok(None);
     }
@@ -88,7 +91,7 @@ fn limit_ranked(filter: &Filter) -> Result<Option<LogicalPlan>> {
         score,
         order: if is_ascending { Order::Distance } else { Order::Similarity },
         groups: Vec::clone(&groups),
-        best: BestPairs::OfEachRow { count, side },
+        best: BestPairs::OfEachRow { count, side, ties: ties_by(further, &window.input) },
     };
     let input = match asked(Side::Left).limit(&window.input)? {
         Some(input) => Some(input),
@@ -122,6 +125,25 @@ fn ranked_input(plan: &LogicalPlan, window: LogicalPlan) -> Result<LogicalPlan> 
     }
 }
 
+/// The choice among rows of `plan` of equal scores by further keys of a window; `None` where all are kept.
+fn ties_by(further: Option<&[SortExpr]>, plan: &LogicalPlan) -> TieBreak {
+    let Some(further) = further else { return TieBreak::All };
+    if further.is_empty() {
+        return TieBreak::Any;
+    }
+    let mut columns = [None; MOST_TIE_COLUMNS];
+    for (at, key) in further.iter().enumerate() {
+        match (columns.get_mut(at), index_of(&key.expr, plan)) {
+            (Some(to), Some(column)) => {
+                let (descending, nulls_first) = (!key.asc, key.nulls_first);
+                *to = Some(TieColumn { column, descending, nulls_first });
+            }
+            _ => return TieBreak::All,
+        }
+    }
+    TieBreak::Columns(columns)
+}
+
 /// The column of `plan` that `expr` is.
 fn index_of(expr: &Expr, plan: &LogicalPlan) -> Option<usize> {
     match unalias(expr.clone()) {
@@ -148,8 +170,9 @@ impl Asked {
     fn limit(&self, plan: &LogicalPlan) -> Result<Option<LogicalPlan>> {
         if let Some(node) = SetSimilarityJoin::of(plan) {
             let told = self.is_given_by(node).then(|| {
-                let mut node = SetSimilarityJoin { need: Need::Best(self.best), ..node.clone() };
-                if let BestPairs::OneToOne { .. } = self.best {
+                let best = self.of_other_side(node);
+                let mut node = SetSimilarityJoin { need: Need::Best(best), ..node.clone() };
+                if let BestPairs::OneToOne { .. } = best {
                     // No pair without a score is taken.
                     node.predicate = node.predicate.without_nan();
                 }
@@ -185,6 +208,19 @@ impl Asked {
             BestPairs::OneToOne { nodes: [left, right] } => BestPairs::OneToOne {
                 nodes: [index_of(&expr[left], input)?, index_of(&expr[right], input)?],
             },
+            BestPairs::OfEachRow { count, side, ties: TieBreak::Columns(columns) } => {
+                let below = columns.map(|column| {
+                    column.map(|key| {
+                        Some(TieColumn { column: index_of(&expr[key.column], input)?, ..key })
+                    })
+                });
+                // The window decides among all rows by a key that is computed.
+                let ties = match below.contains(&Some(None)) {
+                    true => TieBreak::All,
+                    false => TieBreak::Columns(below.map(Option::flatten)),
+                };
+                BestPairs::OfEachRow { count, side, ties }
+            }
             other => other,
         };
         let score = index_of(&expr[self.score], input)?;
@@ -199,6 +235,33 @@ impl Asked {
                 .is_some_and(|index| [left, right, self.score].contains(&index)),
             _ => false,
         })
+    }
+
+    /// The pairs of a join: the columns of a row itself, and the score, decide no tie among its pairs.
+    fn of_other_side(&self, node: &SetSimilarityJoin) -> BestPairs {
+        let BestPairs::OfEachRow { count, side, ties: TieBreak::Columns(columns) } = self.best
+        else {
+            return self.best;
+        };
+        let mut left = [None; MOST_TIE_COLUMNS];
+        let of_other =
+            columns.into_iter().flatten().filter(|key| match node.output.get(key.column) {
+                Some(OutputColumn::Input(of, _)) => *of != side,
+                Some(OutputColumn::Score(call)) => *call != node.predicate.call,
+                _ => true,
+            });
+        let of_other: Vec<TieColumn> = of_other.collect();
+        let is_input =
+            |key: &TieColumn| node.output.get(key.column).is_some_and(|c| c.source().is_some());
+        let ties = match of_other.as_slice() {
+            [] => TieBreak::Any,
+            keys if keys.iter().all(is_input) => {
+                left.iter_mut().zip(keys).for_each(|(to, key)| *to = Some(*key));
+                TieBreak::Columns(left)
+            }
+            _ => TieBreak::All,
+        };
+        BestPairs::OfEachRow { count, side, ties }
     }
 
     fn is_given_by(&self, node: &SetSimilarityJoin) -> bool {

@@ -4,6 +4,7 @@ use std::num::NonZeroUsize;
 
 use arrow::datatypes::DataType;
 use datafusion::common::ScalarValue;
+use datafusion::logical_expr::SortExpr;
 use datafusion::logical_expr::expr::{WindowFunction, WindowFunctionDefinition};
 use datafusion::logical_expr::expr_rewriter::unalias;
 use datafusion::logical_expr::utils::split_conjunction;
@@ -20,6 +21,9 @@ pub(super) struct Ranked<'a> {
     pub is_ascending: bool,
     /// The expressions that make the groups.
     pub groups: &'a [Expr],
+    /// The further keys, where they decide among rows of equal scores: of rows with equal keys any will do. `None`
+    /// where all such rows are kept.
+    pub further: Option<&'a [SortExpr]>,
 }
 
 /// The window of a filter that bounds its only function, which gives a row the number of those before it,
@@ -46,7 +50,7 @@ pub(super) fn ranked_below(filter: &Filter) -> Option<Ranked<'_>> {
         else {
             return None;
         };
-        let key = params.order_by.first()?;
+        let (key, further) = params.order_by.split_first()?;
         let counts = matches!(name.name(), "rank" | "row_number") && params.filter.is_none();
         (counts && !params.partition_by.iter().any(Expr::is_volatile)).then_some(Ranked {
             window,
@@ -54,6 +58,7 @@ pub(super) fn ranked_below(filter: &Filter) -> Option<Ranked<'_>> {
             score: &key.expr,
             is_ascending: key.asc,
             groups: &params.partition_by,
+            further: (name.name() == "row_number").then_some(further),
         })
     })
 }

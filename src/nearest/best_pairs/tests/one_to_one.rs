@@ -193,6 +193,39 @@ async fn equal_rows_are_joined_once() -> Result<()> {
     Ok(())
 }
 
+/// The nodes of a pair are compared among equal rows without their pairs.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn equal_rows_whose_nodes_are_compared_are_joined_once() -> Result<()> {
+    let (oracle, context) = (nested_loops(), Setup::of(Way::Memory).session(install)?);
+    for session in [&oracle, &context] {
+        let table = "CREATE TABLE t AS SELECT value * 7 % 600 AS id, value % 11 AS k, \
+                     'x' || CAST(value % 3 AS VARCHAR) AS s FROM generate_series(1, 600)";
+        session.sql(table).await?.collect().await?;
+    }
+    for operator in ["<", "<=", ">", ">=", "<>"] {
+        for nodes in ["a.id, b.id", "b.id, a.id", "a.k, b.k"] {
+            let node = &nodes[2..4].trim_end_matches(',');
+            let pairs = |join: &str| {
+                format!(
+                    "SELECT {nodes}, levenshtein(a.s, b.s) FROM t a {join} t b \
+                     ON levenshtein(a.s, b.s) <= 1 AND a.{node} {operator} b.{node}"
+                )
+            };
+            let all = oracle.sql(&pairs("JOIN")).await?.collect().await?;
+            let expected = sorted(matched(pairs_of(&all)?, true));
+            let sql = format!("SELECT * FROM one_to_one(({}), 'distance')", pairs("SIMJOIN"));
+            let plan = context.simjoin_sql(&sql).await?.create_physical_plan().await?;
+            let found =
+                datafusion::physical_plan::collect(plan.clone(), context.task_ctx()).await?;
+            assert_eq!(sorted(pairs_of(&found)?), expected, "{sql}");
+            let text = datafusion::physical_plan::displayable(plan.as_ref()).indent(true);
+            let rounds = rounds_of(&text.to_string());
+            assert!(rounds[1].ends_with(": 9 pairs of 3 x 3"), "{sql} {rounds:?}");
+        }
+    }
+    Ok(())
+}
+
 #[tokio::test]
 async fn one_to_one_reaches_the_join() -> Result<()> {
     let context = Setup::of(Way::Memory).session(install)?;
