@@ -54,7 +54,7 @@ fn representatives() -> Documentation {
          least; a kept node itself), kept, and, where the pairs have a third column, score.",
         "representatives(pairs[, order])",
     )
-    .with_argument("pairs", &format!("{PAIRS} A third column, if any, is the score."))
+    .with_argument("pairs", format!("{PAIRS} A third column, if any, is the score."))
     .with_argument("order", ORDER)
     .with_sql_example(
         "SELECT node, representative, score FROM representatives((

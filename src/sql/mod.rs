@@ -191,7 +191,6 @@ pub fn parse_sql_at_line(
         let brackets = operands::find_brackets(&tokens, dialect, recursion_limit);
         tokens = operands::bracket_tokens(tokens, &brackets);
     }
-    }
     DFParserBuilder::new(tokens)
         .with_dialect(dialect)
         .with_recursion_limit(recursion_limit)

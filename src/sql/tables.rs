@@ -122,7 +122,6 @@ fn is_name(quote: Option<char>, keyword: Keyword) -> bool {
 mod tests {
     use datafusion::sql::sqlparser::dialect::GenericDialect;
 
-    use super::*;
     use crate::sql::{parse_sql, rewrite_sql};
 
     #[test]

@@ -284,7 +284,7 @@ impl Threshold {
     /// The threshold of a round of a test: in some rounds NaN is as NULL.
     #[cfg(test)]
     pub(crate) fn of_round(metric: Metric, bound: f64, round: usize) -> Self {
-        let nan = if round / 7 % 2 == 0 { NanScore::Ordered } else { NanScore::Null };
+        let nan = if (round / 7).is_multiple_of(2) { NanScore::Ordered } else { NanScore::Null };
         Self { metric, bound, nan }
     }
 

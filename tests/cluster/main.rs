@@ -9,6 +9,9 @@
 mod case;
 #[path = "../it/cases.rs"]
 mod cases;
+#[path = "../it/forms.rs"]
+#[allow(dead_code)]
+mod forms;
 #[path = "../it/lists.rs"]
 #[allow(dead_code)]
 mod lists;

@@ -230,7 +230,7 @@ fn line_breaks_in_quotes_end_no_row() {
     let mut text = "id,text\n".to_string();
     for id in 0..6_000 {
         let lines = format!("alpha {id}, beta\n{id},\"\"gamma\"\"\n").repeat(9);
-        write!(text, "{id},\"{lines}\"\n").unwrap();
+        writeln!(text, "{id},\"{lines}\"").unwrap();
     }
     write(&folder, "notes.csv", &text);
     let sql = "SELECT count(*) AS n, sum(id) AS s, min(length(text)) AS l FROM ";
@@ -254,10 +254,10 @@ fn pipes_are_read_out_of_their_compression() {
         [("CSV", "gzip"), ("JSON", "gzip"), ("JSON", "bzip2"), ("JSON", "xz"), ("CSV", "zstd")]
     {
         let copy = format!(
-            "COPY ({rows}) TO 'x' STORED AS {format} OPTIONS ('format.compression' '{compression}')"
+            "COPY ({rows}) TO 'x.data' STORED AS {format} OPTIONS ('format.compression' '{compression}')"
         );
         assert!(csv(folder.path(), &copy).ok, "{copy}");
-        let bytes = fs::read(folder.path().join("x")).unwrap();
+        let bytes = fs::read(folder.path().join("x.data")).unwrap();
         let sql = "SELECT count(*) AS n, sum(id) AS s FROM '/dev/stdin'";
         assert_eq!(piped(&folder, sql, &bytes), "n,s\n30000,450015000\n", "{copy}");
         let declared = format!(
@@ -267,8 +267,8 @@ fn pipes_are_read_out_of_their_compression() {
         assert_eq!(piped(&folder, &declared, &bytes), "s\n450015000\n", "{copy}");
     }
     for format in ["PARQUET", "ARROW"] {
-        assert!(csv(folder.path(), &format!("COPY ({rows}) TO 'y' STORED AS {format}")).ok);
-        let gzip = Command::new("gzip").args(["-c", "y"]).current_dir(folder.path()).output();
+        assert!(csv(folder.path(), &format!("COPY ({rows}) TO 'y.data' STORED AS {format}")).ok);
+        let gzip = Command::new("gzip").args(["-c", "y.data"]).current_dir(folder.path()).output();
         let bytes = gzip.expect("gzip").stdout;
         let sql = "SELECT sum(id) AS s FROM '/dev/stdin'";
         assert_eq!(piped(&folder, sql, &bytes), "s\n450015000\n", "{format}");
@@ -393,6 +393,9 @@ fn a_null_regex_is_applied() {
     let wrong = "CREATE EXTERNAL TABLE t STORED AS CSV LOCATION 'na.csv' OPTIONS \
                  ('format.null_regex' '(')";
     assert_fails(&folder, wrong, &["null_regex", "no regular expression"]);
+    let wrong = "CREATE EXTERNAL TABLE t (id BIGINT) STORED AS CSV LOCATION 'na.csv' OPTIONS \
+                 ('format.comment' '#', 'format.terminator' ';'); SELECT * FROM t";
+    assert_fails(&folder, wrong, &["format.comment", "format.terminator ';'"]);
 }
 
 #[test]

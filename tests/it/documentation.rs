@@ -71,7 +71,9 @@ fn statements_of_the_documentation_run() {
         let statements = blocks(page, "sql");
         assert!(statements.len() >= 3, "{page}: {statements:?}");
         let ran = run(root(), &["-q", "-c", &statements.join("\n")]);
-        assert!(ran.ok && ran.err.is_empty(), "{page}: {}", ran.err);
+        // A page may show rows with NaN, which a note tells of.
+        let is_expected = |line: &str| line.is_empty() || line.starts_with("Note: 1 row has NaN");
+        assert!(ran.ok && ran.err.lines().all(is_expected), "{page}: {}", ran.err);
         for table in blocks(page, "text").iter().filter(|block| block.starts_with("+--")) {
             assert!(ran.out.contains(table), "{page} shows\n{table}\nbut prints\n{}", ran.out);
             tables += 1;

@@ -123,7 +123,7 @@ async fn sorts_tell_what_they_wrote() {
     let session = Session { memory: Some(8 * MIB), ..Session::default() };
     let sql = "EXPLAIN ANALYZE SELECT count(*) FROM one_to_one((
                  SELECT value, value % 1000, 0.5 FROM generate_series(1, 200000)))";
-    let text = rows(&session.context(), sql).await.join("\n");
+    let text = rows(&session.context(), sql).await.join("\n").replace("\\n", "\n");
     let line = text.lines().find(|line| line.contains("OneToOneExec")).unwrap();
     assert_contains(line, &["sort=[", "score@2 DESC NULLS LAST", "spilled_rows=", "spill_count="]);
     assert!(!line.contains("spill_count=0"), "{line}");

@@ -65,11 +65,12 @@ impl CsvReader {
     }
 
     /// What is wrong with a row, of which these are the bytes, and perhaps those of later ones. `None` where its
-    /// fields can be read.
-    pub(super) fn explain(&self, bytes: &[u8]) -> Result<Option<Wrong>> {
+    /// fields can be read. Before the bytes of the first row of a file stands its header.
+    pub(super) fn explain(&self, bytes: &[u8], is_first: bool) -> Result<Option<Wrong>> {
         let mut records =
             Records::new(Box::new(std::io::Cursor::new(bytes.to_vec())), &self.options);
-        if !records.advance()? {
+        let has_header = is_first && self.options.has_header.unwrap_or(true);
+        if has_header && !records.advance()? || !records.advance()? {
             return Ok(None);
         }
         let expected = self.schema.fields().len();

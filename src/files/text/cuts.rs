@@ -21,9 +21,12 @@ use super::input::{For, Input, raw};
 /// How much of a file is looked through at a time.
 const BLOCK: usize = 1 << 20;
 
+/// Where a file is cut at an offset, and where the next record begins.
+type CutsOfFile = Arc<Vec<(u64, u64)>>;
+
 /// The cuts of the files of a scan, which its partitions share.
 #[derive(Debug, Default)]
-pub(in crate::files) struct Cuts(Mutex<HashMap<Path, Arc<Vec<(u64, u64)>>>>);
+pub(in crate::files) struct Cuts(Mutex<HashMap<Path, CutsOfFile>>);
 
 impl Cuts {
     /// The records of a part of a file: those that begin in `range`, which is cut elsewhere.
@@ -258,7 +261,8 @@ mod tests {
         let mut random = StdRng::seed_from_u64(48);
         for round in 0..4_000 {
             let options = CsvOptions {
-                comment: (round % 3 == 0).then_some(b'#'),
+                // With another end of records, comments have no end, and are refused.
+                comment: (round % 3 == 0 && round % 7 != 0).then_some(b'#'),
                 escape: (round % 5 == 0).then_some(b'\\'),
                 terminator: (round % 7 == 0).then_some(b';'),
                 ..CsvOptions::default()

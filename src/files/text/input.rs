@@ -71,7 +71,7 @@ pub(in crate::files) async fn open(
     Ok(match start.as_slice() {
         [0xff, 0xfe, ..] => Box::new(Utf16::new(bytes, u16::from_le_bytes)),
         [0xfe, 0xff, ..] => Box::new(Utf16::new(bytes, u16::from_be_bytes)),
-        [0xef, 0xbb, 0xbf, ..] => peek(bytes, 3)?.1,
+        [0xef, 0xbb, 0xbf, ..] => without_mark(bytes)?,
         _ => bytes,
     })
 }
@@ -123,6 +123,12 @@ fn peek(mut input: Input, count: usize) -> Result<(Vec<u8>, Input)> {
     input.by_ref().take(count as u64).read_to_end(&mut start)?;
     let whole = Cursor::new(start.clone()).chain(input);
     Ok((start, Box::new(whole)))
+}
+
+/// The bytes behind a byte order mark of UTF-8.
+fn without_mark(mut input: Input) -> Result<Input> {
+    io::copy(&mut input.by_ref().take(3), &mut io::sink())?;
+    Ok(input)
 }
 
 /// Text in UTF-16, given as UTF-8.

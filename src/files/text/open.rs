@@ -216,7 +216,7 @@ impl CsvFiles {
     async fn explained(&self, file: &Path, error: DataFusionError) -> DataFusionError {
         let reader = self.reader.clone();
         let decoder = move |rows, at_start| reader.decoder(rows, at_start);
-        let explain = |fault: &Fault| match self.reader.explain(&fault.bytes) {
+        let explain = |fault: &Fault| match self.reader.explain(&fault.bytes, fault.row == 1) {
             Ok(Some(explained)) => explained,
             _ => Wrong::Row(fault.error.strip_backtrace()),
         };

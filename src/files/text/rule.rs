@@ -4,6 +4,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use arrow::datatypes::{FieldRef, Fields};
 use datafusion::catalog::TableProvider;
+use datafusion::common::config::CsvOptions;
 use datafusion::common::{Result, plan_datafusion_err, plan_err};
 use datafusion::datasource::file_format::FileFormat;
 use datafusion::datasource::file_format::csv::CsvFormat;
@@ -79,13 +80,14 @@ impl Rule {
     ///
     /// # Errors
     ///
-    /// A plan error for `null_regex` that is no regular expression.
+    /// A plan error for `null_regex` that is no regular expression, and for comments that have no end.
     pub(in crate::files) fn of(table: &ListingTable, metas: &[ObjectMeta]) -> Result<Option<Self>> {
         let columns = table.schema().fields().clone();
         let format: &dyn FileFormat = table.options().format.as_ref();
         let files = metas.iter().map(|file| file.location.clone()).collect();
         let rule = Self { files, columns, ..Self::default() };
         if let Some(csv) = format.downcast_ref::<CsvFormat>() {
+            check_comments(csv.options())?;
             let looked = Looked::of(csv.options().schema_infer_max_rec, metas);
             let null = csv.options().null_regex.as_deref().map(null_regex).transpose()?;
             return Ok(Some(Self { looked, null, ..rule }));
@@ -127,6 +129,19 @@ impl Rule {
             other.is_lines &= rule.is_lines;
         }
         Ok(chosen.unwrap_or_default())
+    }
+}
+
+/// Refuses comments where records do not end in line breaks: only a line break ends a comment for the
+/// reader, which does not see one there, so that all behind the first comment would be left out.
+fn check_comments(options: &CsvOptions) -> Result<()> {
+    match (options.comment, options.terminator) {
+        (Some(_), Some(terminator)) if terminator != b'\n' => plan_err!(
+            "format.comment has no meaning with format.terminator '{}': only a line break ends a comment; \
+             leave one of the two options out",
+            char::from(terminator).escape_default()
+        ),
+        _ => Ok(()),
     }
 }
 

