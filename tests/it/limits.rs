@@ -102,7 +102,7 @@ async fn long_texts_are_joined_under_small_limits() {
             "levenshtein(a.s, b.s) <= 40",
             "damerau_levenshtein(a.s, b.s) <= 2",
             "levenshtein_similarity(a.s, b.s) >= 0.99996",
-            "indel_similarity(a.s, b.s) >= 0.99999",
+            "indel_similarity(a.s, b.s) >= 0.99998",
             "jaro_winkler_similarity(a.s, b.s) >= 0.99999",
         ] {
             let sql = format!(
