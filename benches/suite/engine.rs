@@ -155,7 +155,7 @@ impl Joined {
 pub fn self_join(sets: &Arc<SetCollection>, point: &Point) -> Result<Joined> {
     let call = Call { function: point.measure.function(), first: Side::Left };
     let types = DataType::new_list(DataType::UInt32, true);
-    let predicate = Predicate { call, bound: point.threshold };
+    let predicate = Predicate::new(call, point.threshold);
     let family = SetFamily::new(measure_of).with_comparisons(published::of_sets());
     let matcher = family.bind(predicate, [Argument::of_type(&types); 2])?;
     let build: Arc<dyn Collection> = Arc::<SetCollection>::clone(sets);

@@ -150,7 +150,7 @@ impl Encoded {
         let Some(function) = functions.into_iter().find(|f| f.name() == value.name()) else {
             return exec_err!("no join by {}", value.name());
         };
-        let predicate = Predicate { call: Call { function, first: Side::Left }, bound: threshold };
+        let predicate = Predicate::new(Call { function, first: Side::Left }, threshold);
         let matcher = family.bind(predicate, [Argument::of_type(first.data_type()); 2])?;
         let pool: Arc<dyn MemoryPool> = Arc::new(PeakPool::default());
         let reservation = MemoryConsumer::new("encode").register(&pool);

@@ -21,7 +21,7 @@ const PARTS: [GridPairs; 2] = [GridPairs::Within, GridPairs::Across];
 /// The axis of set sizes, and what the product is told of a symmetric join.
 fn spec(bounds: Bounds, tasks: usize) -> Result<(GridSpec, Arc<dyn Axis>)> {
     let call = Call { function: bounds.measure.function(), first: JoinSide::Left };
-    let predicate = Predicate { call, bound: bounds.threshold };
+    let predicate = Predicate::new(call, bounds.threshold);
     let spec =
         GridSpec { predicate, tasks, visits_once: [false, false], pairs: GridPairs::default() };
     // No expression is read here.
