@@ -331,7 +331,7 @@ impl HostError {
     }
 }
 
-/// What cost the time of a plan that has run in this process, in words, and the plan with a line for each
+/// The summary of what cost the time of a plan that has run in this process, in words, and the plan with a line for each
 /// counter of its similarity joins; `None` for a plan without such a join.
 pub fn analyzed(
     plan: &Arc<dyn ExecutionPlan>,

@@ -145,7 +145,7 @@ mod tests {
         }
     }
 
-    /// What each advice tells to write, as statements that run; `…` stands for `SELECT 1 FROM t a SIMJOIN t b`.
+    /// The text that each advice tells to write, as statements that run; `…` stands for `SELECT 1 FROM t a SIMJOIN t b`.
     const STATEMENTS: &[(&str, &str, &str)] = &[
         (advice::EDIT_DISTANCE, "ON levenshtein(a.s, b.s) <= 2", "… {}"),
         (advice::EDIT_DISTANCE, "levenshtein_similarity(a, b)", "SELECT {} FROM x"),

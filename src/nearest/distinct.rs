@@ -173,7 +173,7 @@ struct Told {
 }
 
 impl Told {
-    /// What the score of a pair reads, and the keys.
+    /// Columns that the score of a pair reads, and the keys.
     fn by_score(run: &Run) -> Self {
         let join = &run.join;
         let mut sides: [Vec<PhysicalExprRef>; 2] = match (&join.search, &join.score) {

@@ -1,4 +1,4 @@
-//! What this system has in the place of functions, operators and clauses of others. The statements in
+//! Counterparts of this system for functions, operators and clauses of others. The statements in
 //! these texts run: the tests execute them.
 
 /// Advice for those who look for edit distance joins.

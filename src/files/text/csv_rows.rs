@@ -64,7 +64,7 @@ impl CsvReader {
         builder
     }
 
-    /// What is wrong with a row, of which these are the bytes, and perhaps those of later ones. `None` where its
+    /// Finds the fault of a row, of which these are the bytes, and perhaps those of later ones. `None` where its
     /// fields can be read. Before the bytes of the first row of a file stands its header.
     pub(super) fn explain(&self, bytes: &[u8], is_first: bool) -> Result<Option<Wrong>> {
         let mut records =
@@ -122,7 +122,7 @@ impl CsvReader {
     }
 }
 
-/// What is wrong with a row.
+/// The fault of a row.
 pub(super) enum Wrong {
     /// The row itself, with a cure.
     Row(String),

@@ -44,7 +44,7 @@ pub(in crate::files) fn compression_of(
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Look;
 
-/// What a file is read for.
+/// The purpose of a read of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::files) enum For {
     Rows,

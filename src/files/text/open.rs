@@ -88,7 +88,7 @@ fn options_of(source: &CsvSource) -> CsvOptions {
     }
 }
 
-/// What files of CSV and of JSON have in common.
+/// The store and the settings that readers of CSV and of JSON share.
 struct TextFiles {
     store: Arc<dyn ObjectStore>,
     compression: FileCompressionType,

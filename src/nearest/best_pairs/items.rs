@@ -30,7 +30,7 @@ pub(super) struct Parts<'a> {
     /// The column with the node.
     pub node: usize,
     pub filter: Option<&'a PhysicalExprRef>,
-    /// What the rows of an item are equal in: they have the same partners with the same scores.
+    /// Columns in which the rows of an item are equal: they have the same partners with the same scores.
     pub alike: Vec<&'a PhysicalExprRef>,
     /// By row, the rank of its node, where the nodes of both sides are compared: among those of both.
     pub ranks: Option<Vec<u32>>,
