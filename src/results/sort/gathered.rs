@@ -69,7 +69,7 @@ impl Begun {
     ///
     /// # Errors
     ///
-    /// The properties of the stream.
+    /// The errors of the stream.
     pub(super) async fn read(mut rest: SendableRecordBatchStream) -> Result<Self> {
         let schema = without_views::of_schema(&rest.schema());
         let first = loop {
