@@ -18,7 +18,7 @@ use datafusion::sql::sqlparser::dialect::{GenericDialect, dialect_from_str};
 use crate::config::SimJoinOptions;
 use crate::engine::{Families, Family};
 use crate::functions::{self, measure_of, string_function_of, text_source};
-use crate::plan::recognise::unanalyzed::restored;
+pub(crate) use crate::plan::recognise::unanalyzed::restored;
 use crate::plan::{
     KeepUnanalyzed, LiftConditions, MarkSimilarityJoins, PairFunction, PairFunctionPlanner,
     RestoreUnanalyzed, SimJoinQueryPlanner, insist, marker_functions,

@@ -96,3 +96,26 @@ def test_misuse_says_what_would_work() -> None:
         simjoin.nearest(["a"], ["b"], how="full")  # type: ignore[arg-type]
     with pytest.raises(simjoin.PlanError, match="give at_least, not at_most"):
         simjoin.nearest(["a"], ["b"], at_most=2)
+
+
+def test_prepared_statements_keep_the_conditions_of_a_side() -> None:
+    ctx = simjoin.connect()
+    rows = [(1, "anna", 2), (2, "anna", 2), (3, "bert", 1)]
+    ctx.register("a", {"id": [1, 2, 3], "s": [s for _, s, _ in rows], "k": [k for *_, k in rows]})
+    query = (
+        "SELECT a.id, b.id AS o FROM a SIMJOIN a b NEAREST 1 BY DISTANCE levenshtein(a.s, b.s) "
+        "ON a.id <> b.id WHERE b.k = {k} AND a.id = 2"
+    )
+    expected = [
+        {"id": a, "o": b}
+        for a, text, _ in rows[1:2]
+        for b, other, k in rows
+        if a != b and k == 2 and text == other
+    ]
+    assert ctx.sql(query.format(k=2)).to_pylist() == expected
+    ctx.sql("PREPARE constant AS " + query.format(k=2))
+    assert ctx.sql("EXECUTE constant").to_pylist() == expected
+    ctx.sql("PREPARE with_value(BIGINT) AS " + query.format(k="$1"))
+    assert ctx.sql("EXECUTE with_value(2)").to_pylist() == expected
+    # The nearest row is not one that the condition drops.
+    assert ctx.sql("EXECUTE with_value(1)").to_pylist() == []

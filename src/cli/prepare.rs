@@ -19,7 +19,7 @@ use super::tables::{Gathered, Tables};
 use super::threads::stack_for_trees;
 use super::{cluster, folders, spill_folders, statement, tokenizers, warnings, writes};
 use crate::files;
-use crate::plan::recognise::unanalyzed::restored;
+use crate::session::restored;
 use crate::sql::{check_depth, parse_sql_at_line};
 
 /// The limits of a session, and the memory of its tables.

@@ -12,7 +12,6 @@ use datafusion::physical_plan::ExecutionPlan;
 use crate::config::{SimJoinOptions, nearest};
 use crate::exec::SetSimilarityJoinExec;
 use crate::functions::{StringFunction, measure_of, string_function_of};
-use crate::set::Measure;
 use crate::spec::{Order, Predicate};
 
 /// Says of each similarity join of the plan that no pair can satisfy it: its threshold is above
@@ -123,7 +122,7 @@ fn of_division(expression: &Expr, schema: &DFSchema) -> Option<String> {
         (Some(StringFunction::Levenshtein), _) => {
             "relative to the lengths there is levenshtein_similarity(a, b); "
         }
-        (_, Some(Measure::Overlap)) => {
+        (_, Some(_)) => {
             "relative to the sizes there are jaccard, dice, overlap_coefficient and containment; "
         }
         (Some(_), _) => "",

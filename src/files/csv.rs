@@ -6,7 +6,7 @@ use datafusion::common::Result;
 use datafusion::common::config::CsvOptions;
 use datafusion::object_store::{ObjectMeta, ObjectStore};
 
-use super::text::{For, Input, open_input};
+use super::input::{self, For, Input};
 
 /// A line that is longer is no header.
 const LONGEST_LINE: usize = 4 << 20;
@@ -94,7 +94,7 @@ pub(super) async fn header(
     file: &ObjectMeta,
     options: &CsvOptions,
 ) -> Result<Vec<String>> {
-    let input = open_input(store, &file.location, options.compression.into(), For::ALook).await?;
+    let input = input::open(store, &file.location, options.compression.into(), For::ALook).await?;
     let lines = first_lines(input, options.quote, 1)?;
     let line = lines.first().map(Vec::as_slice).unwrap_or_default();
     Ok(fields(line, options.delimiter, options.quote))

@@ -16,8 +16,8 @@ use datafusion::datasource::file_format::{
 use datafusion::object_store::{ObjectMeta, ObjectStore, ObjectStoreExt};
 
 use super::csv;
+use super::input::{self, For};
 use super::pipes::Pipes;
-use super::text::{For, open_input};
 
 /// Extensions that are not those of DataFusion's formats, and their formats.
 const OTHER_NAMES: [(&str, &str); 4] =
@@ -178,7 +178,7 @@ pub(super) async fn options_of(
             options.insert("format.delimiter".to_string(), "\t".to_string());
         }
         "csv" => {
-            let input = open_input(store, &file.location, compression, For::ALook).await?;
+            let input = input::open(store, &file.location, compression, For::ALook).await?;
             let lines = csv::first_lines(input, b'"', 2)?;
             if let Some(delimiter) = csv::delimiter(&lines, b'"') {
                 let delimiter = char::from(delimiter).to_string();

@@ -18,6 +18,7 @@
 mod check;
 mod csv;
 mod external;
+mod input;
 mod kind;
 mod lists;
 mod names;
@@ -34,6 +35,7 @@ mod text;
 use datafusion::execution::runtime_env::RuntimeEnv;
 
 pub(crate) use external::ExternalTables;
+pub(crate) use input::Look;
 pub(crate) use kind::{formats, renamed};
 pub(crate) use names::{path as path_of, path_of_os, to_write, with_quoted};
 pub(crate) use pipe_writer::{Pipe, is_stdout, is_written_directly};
@@ -43,7 +45,6 @@ pub(crate) use reading::{READING, quiet_panics};
 #[cfg(feature = "ballista")]
 pub(crate) use source::watch_plan;
 pub(crate) use tables::FileTables;
-pub(crate) use text::Look;
 
 /// Forgets what is known of files: their lists, their footers and their statistics. DataFusion
 /// keeps a list for good, and takes a file for the same while its size and time are.

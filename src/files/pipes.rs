@@ -21,9 +21,9 @@ use datafusion::object_store::path::Path as Location;
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
+use super::input::{Input, plain};
 use super::names;
 use super::reading::FileName;
-use super::text::{Input, plain};
 use crate::storage::DataDirs;
 
 /// The names of standard input.

@@ -5,7 +5,6 @@ use std::sync::LazyLock;
 use datafusion::logical_expr::Documentation;
 use datafusion::logical_expr::scalar_doc_sections::{DOC_SECTION_ARRAY, DOC_SECTION_STRING};
 
-use super::fold::TextFold;
 use super::tokenizer::Tokenizer;
 use crate::set::Measure;
 use crate::string::StringFunction;
@@ -16,12 +15,6 @@ static TOKENIZERS: LazyLock<[Documentation; 3]> = LazyLock::new(|| Tokenizer::AL
 
 pub(super) fn of_measure(measure: Measure) -> &'static Documentation {
     &MEASURES[measure as usize]
-}
-
-static FOLDS: LazyLock<[Documentation; 3]> = LazyLock::new(|| TextFold::ALL.map(fold));
-
-pub(super) fn of_fold(fold: TextFold) -> &'static Documentation {
-    &FOLDS[fold as usize]
 }
 
 static STRINGS: LazyLock<[Documentation; 7]> = LazyLock::new(|| StringFunction::ALL.map(string));
@@ -35,7 +28,7 @@ pub(super) fn of_tokenizer(tokenizer: Tokenizer) -> &'static Documentation {
 }
 
 /// A prompt with a query and its answer, as DataFusion's own documentation has them.
-fn example(query: &str, answer: &str) -> String {
+pub(super) fn example(query: &str, answer: &str) -> String {
     let rule = "-".repeat(answer.chars().count() + 2);
     format!("```sql\n> {query}\n+{rule}+\n| {answer} |\n+{rule}+\n```")
 }
@@ -141,44 +134,6 @@ fn tokenizer(tokenizer: Tokenizer) -> Documentation {
         .filter(|&t| t != tokenizer)
         .fold(builder, |b, other| b.with_related_udf(other.name()))
         .build()
-}
-
-fn fold(fold: TextFold) -> Documentation {
-    let builder = match fold {
-        TextFold::Normalize => Documentation::builder(
-            DOC_SECTION_STRING,
-            "Returns a text in a normal form of Unicode, so that an accented letter is the same \
-             whether it was written as one character or as a letter and a mark. The forms NFKC and \
-             NFKD replace compatible characters as well: ligatures, and letters and digits of full \
-             width.",
-            "normalize(text, form)",
-        )
-        .with_sql_example(example("SELECT character_length(normalize('é', 'NFD'));", "2"))
-        .with_argument("text", "Text; NULL gives NULL.")
-        .with_argument("form", "'NFC' (without it), 'NFD', 'NFKC' or 'NFKD'; NULL gives NULL.")
-        .with_alternative_syntax("normalize(text)"),
-        TextFold::Unaccent => Documentation::builder(
-            DOC_SECTION_STRING,
-            "Returns a text without accents, in normal form NFC. Marks above, below and attached to \
-             letters are dropped, and the points of Hebrew, Arabic and Syriac; Latin letters with a \
-             stroke and ligatures become plain letters. The vowel signs and tone marks of South and \
-             Southeast Asia and the voicing marks of kana stay.",
-            "unaccent(text)",
-        )
-        .with_sql_example(example("SELECT unaccent('Łódź, Straße, Nguyễn');", "Lodz, Strasse, Nguyen"))
-        .with_argument("text", "Text; NULL gives NULL."),
-        TextFold::Casefold => Documentation::builder(
-            DOC_SECTION_STRING,
-            "Returns a text by Unicode's full case folding, the same for texts that differ in case \
-             alone, also where the lower case differs: ß and SS, σ and ς. It is that of no language: \
-             of Turkish, I becomes i, İ becomes i with a dot above, and ı stays.",
-            "casefold(text)",
-        )
-        .with_sql_example(example("SELECT casefold('Straße') = casefold('STRASSE');", "true"))
-        .with_argument("text", "Text; NULL gives NULL."),
-    };
-    let others = TextFold::ALL.into_iter().filter(|&f| f != fold);
-    others.fold(builder, |b, other| b.with_related_udf(other.name())).build()
 }
 
 fn string(function: StringFunction) -> Documentation {

@@ -16,10 +16,9 @@ use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::physical_expr::PhysicalExprRef;
 
 use super::best::{Best, ScoreKey, key_of, keyed};
-use super::run::Run;
 use super::table::Table;
 use crate::engine::KeyConverter;
-use crate::spec::{NearestJoin, Order, Residual, ResidualColumn, Side, value_array};
+use crate::spec::{NearestJoin, Order, Residual, ResidualColumn, Side};
 
 /// Right rows that a left row meets at once.
 const BLOCK: usize = 1 << 13;
@@ -224,39 +223,6 @@ impl Pairs {
         let schema = Arc::clone(&expression.schema);
         let batch = RecordBatch::try_new_with_options(schema, columns, &options)?;
         evaluate(&expression.expression, &batch)
-    }
-}
-
-impl Run {
-    /// The values of a condition for pairs of rows with their scores.
-    ///
-    /// # Errors
-    ///
-    /// The errors of evaluating it.
-    pub(super) fn evaluate_pairs(
-        &self,
-        condition: &Residual,
-        left: &[u32],
-        right: &[u32],
-        values: Vec<f64>,
-    ) -> Result<ArrayRef> {
-        let columns = condition.columns.iter().zip(condition.schema.fields());
-        let columns = columns.map(|(column, field)| match column {
-            ResidualColumn::Input(Side::Left, index) => self.left.column(*index, left),
-            ResidualColumn::Input(Side::Right, index) => self.right.column(*index, right),
-            ResidualColumn::Score(_) => value_array(values.clone(), field.data_type()),
-        });
-        let columns = columns.collect::<Result<Vec<_>>>()?;
-        let options = RecordBatchOptions::new().with_row_count(Some(left.len()));
-        let schema = Arc::clone(&condition.schema);
-        let batch = RecordBatch::try_new_with_options(schema, columns, &options)?;
-        let holds = evaluate(&condition.expression, &batch)?;
-        match holds.len() == left.len() {
-            true => Ok(holds),
-            false => {
-                internal_err!("a condition has {} values for {} pairs", holds.len(), left.len())
-            }
-        }
     }
 }
 

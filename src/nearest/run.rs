@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use arrow::array::Array;
+use arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions};
 use datafusion::common::runtime::JoinSet;
 use datafusion::common::{Result, internal_datafusion_err, internal_err};
 use datafusion::execution::TaskContext;
@@ -20,7 +20,7 @@ use super::table::Table;
 use crate::config::SimJoinOptions;
 use crate::engine::Families;
 use crate::exec::{ProcessCores, SetSimilarityJoinExec};
-use crate::spec::{Nearest, NearestJoin, Side};
+use crate::spec::{Nearest, NearestJoin, Residual, ResidualColumn, Side, value_array};
 use crate::util::errors::is_out_of_memory;
 
 /// Left rows that are joined, in the order of their numbers.
@@ -275,6 +275,37 @@ impl Run {
             ended.map_err(|e| internal_datafusion_err!("a task of NEAREST ended: {e}"))??;
         }
         Ok(())
+    }
+
+    /// The values of a condition for pairs of rows with their scores.
+    ///
+    /// # Errors
+    ///
+    /// The errors of evaluating it.
+    pub(super) fn evaluate_pairs(
+        &self,
+        condition: &Residual,
+        left: &[u32],
+        right: &[u32],
+        values: Vec<f64>,
+    ) -> Result<ArrayRef> {
+        let columns = condition.columns.iter().zip(condition.schema.fields());
+        let columns = columns.map(|(column, field)| match column {
+            ResidualColumn::Input(Side::Left, index) => self.left.column(*index, left),
+            ResidualColumn::Input(Side::Right, index) => self.right.column(*index, right),
+            ResidualColumn::Score(_) => value_array(values.clone(), field.data_type()),
+        });
+        let columns = columns.collect::<Result<Vec<_>>>()?;
+        let options = RecordBatchOptions::new().with_row_count(Some(left.len()));
+        let schema = Arc::clone(&condition.schema);
+        let batch = RecordBatch::try_new_with_options(schema, columns, &options)?;
+        let holds = evaluate(&condition.expression, &batch)?;
+        match holds.len() == left.len() {
+            true => Ok(holds),
+            false => {
+                internal_err!("a condition has {} values for {} pairs", holds.len(), left.len())
+            }
+        }
     }
 
     /// The similarity join of a round, whose output is the numbers of the rows and the score.

@@ -24,11 +24,11 @@ use crate::engine::Families;
 use crate::exec::expected;
 use crate::exec::{JoinInput, SetSimilarityJoinExec};
 use crate::nearest::{BestPairsExec, NearestJoinExec};
-use crate::plan::recognise::convert::{Rest, output_of};
 use crate::plan::recognise::cost;
 use crate::plan::recognise::declined::{DeclinedNode, SimilarityJoinDeclinedExec};
 use crate::plan::recognise::nearest::{as_join, nearest_of, rest_of};
 use crate::plan::recognise::predicate::call_over;
+use crate::plan::recognise::rest::{Rest, output_of};
 use crate::plan::relations::{NearestNode, PairsNode, plan_pairs};
 use crate::spec::{
     Call, Nearest, NearestJoin, Need, Order, Residual, Search, Side, SimilarityJoin,

@@ -76,6 +76,7 @@ const ALLOWED: [(&str, &[&str]); 26] = [
             "exec",
             "files",
             "functions",
+            "nearest",
             "session",
             "spec",
             "sql",
@@ -114,7 +115,7 @@ const RINGS: [(&str, usize); 7] = [
     ("engine", 2),
     ("exec/answer", 3),
     ("nearest", 2),
-    ("plan/recognise", 3),
+    ("plan/recognise", 2),
     ("plan/relations", 2),
 ];
 

@@ -1,6 +1,6 @@
 //! Helpers that know nothing of joins: cancellation, kinds of errors, threads and the numbers that they
-//! share and sort, samples, shared futures, disjoint sets, checksums, the bytes of rows, times of short
-//! runs.
+//! share and sort, samples, shared futures, disjoint sets, checksums, the bytes of rows, streams as a
+//! plan, times of short runs.
 
 pub(crate) mod buffers;
 pub(crate) mod cancel;
@@ -17,3 +17,4 @@ pub(crate) mod parallel;
 pub(crate) mod per_process;
 pub(crate) mod row_bytes;
 pub(crate) mod scatter;
+pub(crate) mod streams;

@@ -16,7 +16,7 @@ use datafusion::object_store::path::Path;
 use memchr::{memchr, memchr2, memchr3};
 use tokio::sync::Mutex;
 
-use super::input::{For, Input, raw};
+use crate::files::input::{For, Input, raw};
 
 /// How much of a file is looked through at a time.
 const BLOCK: usize = 1 << 20;

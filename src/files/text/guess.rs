@@ -17,11 +17,11 @@ use datafusion::object_store::{ObjectMeta, ObjectStore};
 use regex::Regex;
 
 use super::csv_rows::{encoding, fields};
-use super::input::{For, open, raw};
 use super::records::Records;
 use super::rule::{Looked, null_regex};
 use super::shape::{RowShapes, Shape};
 use super::values::{Seen, Value};
+use crate::files::input::{For, Input, open, raw};
 use crate::files::pipes::Pipes;
 use crate::files::reading::FileName;
 
@@ -215,11 +215,7 @@ impl Texts<'_> {
 }
 
 /// The shape of the rows at the start of a file.
-async fn look_at_rows(
-    input: super::input::Input,
-    budget: &Budget,
-    quota: u64,
-) -> Result<(Shape, RowShapes)> {
+async fn look_at_rows(input: Input, budget: &Budget, quota: u64) -> Result<(Shape, RowShapes)> {
     let mut rows = RowShapes::new(input);
     let mut shape = Shape::default();
     while !budget.is_spent(quota, rows.consumed, rows.rows()) && rows.advance(&mut shape)? {

@@ -2,7 +2,7 @@
 
 use std::io::{self, Read};
 
-use super::input::Input;
+use crate::files::input::Input;
 
 /// Gives the elements of arrays without their brackets and commas. Anything else stays as it is, for the
 /// reader of rows to judge.

@@ -21,12 +21,12 @@ use futures::{StreamExt, stream};
 
 use super::csv_rows::{CsvReader, Wrong};
 use super::cuts::Cuts;
-use super::input::{For, Input, is_utf16, open, raw};
 use super::json_array::Elements;
 use super::json_rows::{Check, JsonReader};
 use super::rows::{Decode, Fault, Rows, first_fault};
 use super::rule::{Looked, Rule};
 use super::shape::{RowShapes, Shape};
+use crate::files::input::{For, Input, is_utf16, open, raw};
 
 type Batches = BoxStream<'static, Result<RecordBatch>>;
 

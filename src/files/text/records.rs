@@ -6,7 +6,7 @@ use csv_core::{ReadRecordResult, Reader, ReaderBuilder, Terminator};
 use datafusion::common::Result;
 use datafusion::common::config::CsvOptions;
 
-use super::input::Input;
+use crate::files::input::Input;
 
 /// How much of a file is read at a time.
 const BLOCK: usize = 256 << 10;

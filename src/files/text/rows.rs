@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader};
 use arrow::array::RecordBatch;
 use datafusion::common::{DataFusionError, Result};
 
-use super::input::Input;
+use crate::files::input::Input;
 
 /// Rows of a batch while the row at fault is looked for.
 const ROWS: usize = 8192;

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use arrow::datatypes::{DataType, Field, Fields};
 use datafusion::common::{Result, exec_err};
 
-use super::input::Input;
 use super::rows::shown;
 use super::values::{Seen, Value};
+use crate::files::input::Input;
 
 /// Keys of one file, in all its objects: each is a column, or a field of one.
 const MOST_KEYS: usize = 5_000;

@@ -1,5 +1,6 @@
 //! Functions of one text that make spellings of it alike: `normalize`, `unaccent` and `casefold`.
 
+mod documentation;
 mod latin;
 mod rules;
 
@@ -20,7 +21,7 @@ use datafusion::logical_expr::{
 };
 
 use super::text_arguments::{advice_for_text, is_text, without_dictionary};
-use super::{documentation, wrong_count};
+use super::wrong_count;
 use crate::values::Texts;
 use rules::Form;
 

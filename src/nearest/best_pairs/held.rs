@@ -1,28 +1,21 @@
 //! Inputs that are held in memory as far as they fit, and given on as inputs of a join.
 
-use std::fmt;
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use datafusion::common::stats::Precision;
-use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::utils::memory::get_record_batch_memory_size;
-use datafusion::common::{Result, Statistics, internal_err};
+use datafusion::common::{Result, Statistics};
+use datafusion::execution::SendableRecordBatchStream;
 use datafusion::execution::memory_pool::{MemoryLimit, MemoryPool, MemoryReservation};
-use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
-use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
-use datafusion::physical_plan::statistics::StatisticsArgs;
+use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
-use datafusion::physical_plan::{
-    DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties,
-};
 use futures::{StreamExt, stream};
-use parking_lot::Mutex;
 
 use crate::exec::expected;
 use crate::nearest::table::Table;
+use crate::util::streams::StreamsExec;
 
 /// Inputs may take this part of the memory that is left.
 const PART_OF_LIMIT: usize = 8;
@@ -114,77 +107,6 @@ impl Held {
         };
         let rows: SendableRecordBatchStream =
             Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&self.schema), rows));
-        Arc::new(HeldExec {
-            properties: Arc::new(PlanProperties::new(
-                EquivalenceProperties::new(self.schema),
-                Partitioning::UnknownPartitioning(1),
-                EmissionType::Incremental,
-                Boundedness::Bounded,
-            )),
-            statistics: Arc::new(statistics),
-            rows: Mutex::new(Some(rows)),
-        })
-    }
-}
-
-/// Rows that are given out once.
-struct HeldExec {
-    properties: Arc<PlanProperties>,
-    statistics: Arc<Statistics>,
-    rows: Mutex<Option<SendableRecordBatchStream>>,
-}
-
-impl fmt::Debug for HeldExec {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("HeldExec").finish_non_exhaustive()
-    }
-}
-
-impl DisplayAs for HeldExec {
-    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-impl ExecutionPlan for HeldExec {
-    fn name(&self) -> &str {
-        "HeldExec"
-    }
-
-    fn properties(&self) -> &Arc<PlanProperties> {
-        &self.properties
-    }
-
-    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        vec![]
-    }
-
-    fn apply_expressions(
-        &self,
-        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
-    ) -> Result<TreeNodeRecursion> {
-        Ok(TreeNodeRecursion::Continue)
-    }
-
-    fn with_new_children(
-        self: Arc<Self>,
-        _: Vec<Arc<dyn ExecutionPlan>>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        Ok(self)
-    }
-
-    fn execute(&self, _: usize, _: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
-        match self.rows.lock().take() {
-            Some(rows) => Ok(rows),
-            None => internal_err!("held rows are given out once"),
-        }
-    }
-
-    fn statistics_from_inputs(
-        &self,
-        _: &[Arc<Statistics>],
-        _: &StatisticsArgs,
-    ) -> Result<Arc<Statistics>> {
-        Ok(Arc::clone(&self.statistics))
+        Arc::new(StreamsExec::new(self.schema, vec![rows]).with_statistics(statistics))
     }
 }

@@ -7,6 +7,7 @@ pub(crate) mod declined;
 pub(crate) mod marker;
 pub(crate) mod nearest;
 pub(crate) mod predicate;
+pub(crate) mod rest;
 pub(crate) mod unanalyzed;
 
 pub use declined::SimilarityJoinDeclinedExec;

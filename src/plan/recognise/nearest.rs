@@ -12,9 +12,9 @@ use datafusion::logical_expr::{
 };
 
 use super::candidates::candidates;
-use super::convert::{Rest, never, output_of};
 use super::marker::internal_call;
 use super::predicate::{Comparison, Constants, Shape, Sides, side_of, similarity_call};
+use super::rest::{Rest, never, output_of};
 use crate::engine::Families;
 use crate::plan::columns::reaches_outside;
 use crate::plan::logical::SetSimilarityJoin;

@@ -1,25 +1,17 @@
 //! Pairs of several partitions as few streams of small batches.
 
-use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use arrow::array::{RecordBatch, UInt32Array};
 use arrow::compute::{concat_batches, take_record_batch};
 use arrow::datatypes::SchemaRef;
-use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::common::Result;
 use datafusion::common::utils::memory::get_record_batch_memory_size;
-use datafusion::common::{Result, internal_err};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
-use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
 use datafusion::physical_plan::stream::{RecordBatchReceiverStream, RecordBatchStreamAdapter};
-use datafusion::physical_plan::{
-    DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, Partitioning,
-    PlanProperties,
-};
+use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use futures::{StreamExt, stream};
-use parking_lot::Mutex;
 
 use super::without_views;
 use crate::util::row_bytes::{range_bytes, widest_row};
@@ -126,72 +118,6 @@ pub(super) struct Seen {
     pub widest: AtomicUsize,
     /// Whether the input has ended with an error.
     pub input_failed: AtomicBool,
-}
-
-/// Gives out streams that have begun, each once, as partitions.
-pub(super) struct GatheredExec {
-    streams: Mutex<Vec<Option<SendableRecordBatchStream>>>,
-    properties: Arc<PlanProperties>,
-}
-
-impl GatheredExec {
-    pub(super) fn new(schema: SchemaRef, streams: Vec<SendableRecordBatchStream>) -> Self {
-        let properties = PlanProperties::new(
-            EquivalenceProperties::new(schema),
-            Partitioning::UnknownPartitioning(streams.len()),
-            EmissionType::Incremental,
-            Boundedness::Bounded,
-        );
-        let streams = Mutex::new(streams.into_iter().map(Some).collect());
-        Self { streams, properties: Arc::new(properties) }
-    }
-}
-
-impl fmt::Debug for GatheredExec {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("GatheredExec")
-    }
-}
-
-impl DisplayAs for GatheredExec {
-    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("GatheredExec")
-    }
-}
-
-impl ExecutionPlan for GatheredExec {
-    fn name(&self) -> &str {
-        "GatheredExec"
-    }
-
-    fn properties(&self) -> &Arc<PlanProperties> {
-        &self.properties
-    }
-
-    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        vec![]
-    }
-
-    fn apply_expressions(
-        &self,
-        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
-    ) -> Result<TreeNodeRecursion> {
-        Ok(TreeNodeRecursion::Continue)
-    }
-
-    fn with_new_children(
-        self: Arc<Self>,
-        _: Vec<Arc<dyn ExecutionPlan>>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        Ok(self)
-    }
-
-    fn execute(&self, partition: usize, _: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
-        match self.streams.lock().get_mut(partition).and_then(Option::take) {
-            Some(stream) => Ok(stream),
-            None => internal_err!("partition {partition} of pairs is read once"),
-        }
-    }
 }
 
 /// Makes batches of one size, which share no memory with others: a sort counts the whole of what a batch

@@ -28,9 +28,10 @@ use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use futures::{StreamExt, TryStreamExt, stream};
 
-use self::gathered::{Begun, GatheredExec, Seen};
+use self::gathered::{Begun, Seen};
 use self::part::Part;
 use crate::util::errors::is_out_of_memory;
+use crate::util::streams::StreamsExec;
 
 /// A sort of the pairs of all partitions of an input, for the operator of that name.
 #[derive(Debug)]
@@ -93,7 +94,7 @@ impl Sort {
         let Some(schema) = inputs.first().map(|input| input.schema()) else {
             return internal_err!("pairs are sorted in a part of the limit at least");
         };
-        let gathered = Arc::new(GatheredExec::new(Arc::clone(&schema), inputs));
+        let gathered = Arc::new(StreamsExec::new(Arc::clone(&schema), inputs));
         let (function, bytes) = (self.function, parts[0].bytes);
         let sorted = self.execute(gathered, contexts, &context)?;
         let rows = sorted.map_err(move |error| {

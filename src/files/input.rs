@@ -11,7 +11,7 @@ use datafusion::object_store::{
 };
 
 /// Bytes that are read one after the other.
-pub(in crate::files) type Input = Box<dyn Read + Send>;
+pub(super) type Input = Box<dyn Read + Send>;
 
 /// The first bytes of compressed data.
 const COMPRESSIONS: [(&[u8], FileCompressionType, &str); 4] = [
@@ -26,9 +26,7 @@ const BZIP2_BLOCKS: [[u8; 6]; 2] =
     [[0x31, 0x41, 0x59, 0x26, 0x53, 0x59], [0x17, 0x72, 0x45, 0x38, 0x50, 0x90]];
 
 /// The compression that data beginning so has, with the end of the names of such files.
-pub(in crate::files) fn compression_of(
-    start: &[u8],
-) -> Option<(FileCompressionType, &'static str)> {
+pub(super) fn compression_of(start: &[u8]) -> Option<(FileCompressionType, &'static str)> {
     let is_of = |magic: &[u8]| {
         let is_bzip2 = magic == b"BZh";
         start.starts_with(magic)
@@ -46,13 +44,13 @@ pub(crate) struct Look;
 
 /// The purpose of a read of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::files) enum For {
+pub(super) enum For {
     Rows,
     ALook,
 }
 
 /// Opens a text file from its start.
-pub(in crate::files) async fn open(
+pub(super) async fn open(
     store: &dyn ObjectStore,
     file: &Path,
     compression: FileCompressionType,
@@ -109,7 +107,7 @@ pub(super) async fn is_utf16(store: &dyn ObjectStore, file: &Path, size: u64) ->
 }
 
 /// The data without its compression, which its first bytes tell, and these bytes.
-pub(in crate::files) fn plain(input: Input) -> Result<(Vec<u8>, Input)> {
+pub(super) fn plain(input: Input) -> Result<(Vec<u8>, Input)> {
     let (start, bytes) = peek(input, 10)?;
     match compression_of(&start) {
         Some((compression, _)) => peek(compression.convert_read(bytes)?, 10),
