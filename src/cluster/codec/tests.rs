@@ -92,7 +92,7 @@ const JOINS: [&str; 11] = [
 #[tokio::test]
 async fn joins_survive_the_way_through_bytes() {
     let ctx = session().await;
-    for set in ["strategy = 'auto'", "strategy = 'groupjoin'", "debug.candidate_chunk = 7"] {
+    for set in ["strategy = 'auto'", "debug.candidate_chunk = 7", "strategy = 'groupjoin'"] {
         ctx.sql(&format!("SET simjoin.{set}")).await.unwrap();
         for sql in JOINS {
             if set.contains("groupjoin") && sql.contains("array_distance") {
