@@ -65,6 +65,7 @@ pub fn build(args: &Args) -> Result<SessionContext> {
         .with_config(config)
         .with_runtime_env(runtime)
         .with_default_features();
+    builder = files::with_trusted_bounds(builder);
     builder.file_formats().get_or_insert_default().extend(files::formats());
     builder.table_factories().get_or_insert_default().extend(ExternalTables::factories(&pipes));
     let ctx = match &args.scheduler {

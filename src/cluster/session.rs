@@ -18,7 +18,7 @@ use datafusion_proto::physical_plan::PhysicalExtensionCodec;
 use super::explain::SchedulerPlanner;
 use super::{SimJoinLogicalCodec, SimJoinPhysicalCodec};
 use crate::config::SimJoinOptions;
-use crate::files::FilePlanner;
+use crate::files::{FilePlanner, with_trusted_bounds};
 use crate::functions;
 use crate::plan::{ClusterPlanning, marker_functions};
 use crate::session::install_parts;
@@ -81,7 +81,7 @@ pub(super) fn scheduler_session_in(
         .with_session_id(session_id)
         .with_runtime_env(runtime.build_arc()?);
     let planner = Arc::new(FilePlanner::for_others(Arc::new(SchedulerPlanner::new())));
-    Ok(install_parts(builder)?.with_query_planner(planner).build())
+    Ok(install_parts(with_trusted_bounds(builder))?.with_query_planner(planner).build())
 }
 
 /// The functions that tasks may call: DataFusion's and this crate's.

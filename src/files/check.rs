@@ -10,7 +10,9 @@ use datafusion::datasource::file_format::FileFormat;
 use datafusion::datasource::file_format::arrow::ArrowFormat;
 use datafusion::datasource::file_format::csv::CsvFormat;
 use datafusion::datasource::file_format::json::JsonFormat;
+use datafusion::datasource::file_format::parquet::ParquetFormat;
 use datafusion::datasource::listing::{ListingOptions, ListingTable, ListingTableUrl};
+use datafusion::datasource::physical_plan::parquet::metadata::DFParquetMetadata;
 use datafusion::object_store::{ObjectMeta, ObjectStore};
 use futures::{StreamExt, TryStreamExt};
 
@@ -117,12 +119,45 @@ impl Files {
         if self.format.is::<ArrowFormat>() {
             self.check_arrow(pipes).await?;
         }
+        if self.format.is::<ParquetFormat>() {
+            self.check_footers(session, pipes).await?;
+        }
         match csv {
             Some((options, true)) if !options.truncated_rows.unwrap_or(false) => {
                 self.check_headers(options, pipes).await
             }
             _ => Ok(()),
         }
+    }
+
+    /// Refuses Parquet whose footer has another number of rows than its row groups: its reader gives as many
+    /// as the footer says, and `count(*)` those of the row groups.
+    async fn check_footers(&self, session: &dyn Session, pipes: &Pipes) -> Result<()> {
+        let known = session.runtime_env().cache_manager.get_file_metadata_cache();
+        let mut footers = vec![];
+        for file in &self.files {
+            let (store, file, known) = (Arc::clone(&self.store), file.clone(), Arc::clone(&known));
+            footers.push(async move {
+                let footer = DFParquetMetadata::new(store.as_ref(), &file);
+                let footer = footer.with_file_metadata_cache(Some(known)).fetch_metadata().await;
+                (file, footer)
+            });
+        }
+        let mut footers = futures::stream::iter(footers).buffered(AT_A_TIME);
+        while let Some((file, footer)) = footers.next().await {
+            // What is no Parquet is left to the reader.
+            let Ok(footer) = footer else { continue };
+            let rows = footer.file_metadata().num_rows();
+            let of_groups: i64 = footer.row_groups().iter().map(|group| group.num_rows()).sum();
+            if rows != of_groups {
+                return exec_err!(
+                    "{} is damaged: its footer tells of {rows} rows, and its row groups have {of_groups}; \
+                     write it again, for example with a newer version of the library that wrote it",
+                    pipes.name(&file.location).as_str()
+                );
+            }
+        }
+        Ok(())
     }
 
     /// Refuses what is no Arrow: its readers take any bytes for a length, and reserve so much.

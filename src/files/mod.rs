@@ -6,8 +6,8 @@
 //!                                                                      │
 //!              planner: check (empty files, headers) ◄── tables, external (columns: text) ◄┘
 //!                 │
-//!                 └─► source, sink: the steps of readers and writers (reading, store),
-//!                     lists of numbers in Parquet (lists), CSV and JSON (text)
+//!                 └─► source, sink: the steps of readers and writers (reading, store), bounds of
+//!                     floats (statistics), lists of numbers in Parquet (lists), CSV and JSON (text)
 //! ```
 //!
 //! A session has the [`FilePlanner`] around its own planner, [`FileTables`] for `FROM 'name'` and
@@ -28,6 +28,7 @@ mod planner;
 mod reading;
 mod sink;
 mod source;
+mod statistics;
 mod store;
 mod tables;
 mod text;
@@ -44,6 +45,7 @@ pub(crate) use planner::FilePlanner;
 pub(crate) use reading::{READING, quiet_panics};
 #[cfg(feature = "ballista")]
 pub(crate) use source::watch_plan;
+pub(crate) use statistics::with_trusted_bounds;
 pub(crate) use tables::FileTables;
 
 /// Forgets what is known of files: their lists, their footers and their statistics. DataFusion

@@ -23,6 +23,7 @@ use super::lists;
 use super::pipes::Pipes;
 use super::reading::FileName;
 use super::sink::WatchedSink;
+use super::statistics::without_pruning_by_floats;
 use super::text::{self, Cuts, Rule, Scan};
 
 /// Watches the scans of a plan that another process has made, and what it writes.
@@ -57,7 +58,7 @@ pub(super) fn watch_scans(
                 None => Rule::default(),
             };
             let watched = WatchedSource {
-                inner: Arc::clone(&config.file_source),
+                inner: without_pruning_by_floats(&config.file_source)?,
                 pipes: Arc::clone(pipes),
                 rule: Arc::new(rule),
                 cuts: Arc::default(),

@@ -24,6 +24,7 @@ mod cli_copy;
 mod cli_deep;
 mod cli_errors;
 mod cli_files;
+mod cli_float_bounds;
 mod cli_limits;
 mod cli_order;
 #[cfg(unix)]

@@ -80,8 +80,13 @@ async fn nodes_are_of_types_that_hold_each_other() {
     let ctx = Session::default().context();
     let all =
         || GROUPS.iter().enumerate().flat_map(|(g, group)| group.iter().map(move |v| (g, *v)));
-    for (left_group, left) in all() {
-        for (right_group, right) in all() {
+    for (left_place, (left_group, left)) in all().enumerate() {
+        for (right_place, (right_group, right)) in all().enumerate() {
+            // Planning takes its time: of the pairs of two groups, every fourth one.
+            if left_group.abs_diff(right_group) > 1 && !(left_place + right_place).is_multiple_of(4)
+            {
+                continue;
+            }
             let is_exact_float = match (left_group, right_group) {
                 (0, 1) => is_narrow(left, right),
                 (1, 0) => is_narrow(right, left),

@@ -176,8 +176,14 @@ mod tests {
 
     /// Each of the characters, alone and before a mark, against the properties that the forms have.
     #[test]
-    fn forms_and_folds_of_every_character_are_stable() {
-        for c in (0..=0x10_ffff).filter_map(char::from_u32) {
+    fn forms_and_folds_of_characters_are_stable() {
+        // Of the large blocks of characters that Unicode treats alike, a part.
+        let is_alike = |c: char| {
+            matches!(c, '\u{3400}'..='\u{9fff}' | '\u{ac00}'..='\u{d7a3}' | '\u{e000}'..='\u{f8ff}'
+                | '\u{12000}'..='\u{1cfff}' | '\u{20000}'..)
+        };
+        let all = (0..=0x10_ffff).filter_map(char::from_u32);
+        for c in all.filter(|c| !is_alike(*c) || (*c as u32).is_multiple_of(61)) {
             let text = format!("{c}\u{301}");
             for form in Form::ALL {
                 let normal = normalize(&text, form);
