@@ -139,7 +139,9 @@ impl Files {
             let (store, file, known) = (Arc::clone(&self.store), file.clone(), Arc::clone(&known));
             footers.push(async move {
                 let footer = DFParquetMetadata::new(store.as_ref(), &file);
-                let footer = footer.with_file_metadata_cache(Some(known)).fetch_metadata().await;
+                let footer = footer.with_file_metadata_cache(Some(known));
+                let footer =
+                    FileName::of(&file.location).wait_caught(footer.fetch_metadata()).await;
                 (file, footer)
             });
         }

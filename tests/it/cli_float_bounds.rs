@@ -70,20 +70,16 @@ fn floats_of_parquet_are_those_of_memory() {
         let of_tables = tables.map(statements);
         let count = of_tables[0].len();
         for place in 0..count {
-            for (table, statements) in tables.iter().zip(&of_tables) {
-                write!(
-                    script,
-                    "SELECT '{place} {}' AS m; {}; ",
-                    table.replace('\'', ""),
-                    statements[place]
-                )
-                .expect("a text");
+            for (number, statements) in of_tables.iter().enumerate() {
+                let statement = &statements[place];
+                write!(script, "SELECT '{place}, {number}' AS mark; {statement}; ")
+                    .expect("a text");
             }
         }
         let ran = run(folder.path(), &["-q", "--format", "csv", "-c", &script]);
         assert!(ran.ok, "{}", ran.err);
         // What stands behind the marks of three tables.
-        let answers: Vec<&str> = ran.out.split("m\n").skip(1).collect();
+        let answers: Vec<&str> = ran.out.split("mark\n").skip(1).collect();
         assert_eq!(answers.len(), 3 * count, "{}", ran.out);
         for answers in answers.chunks(3) {
             let rows = answers.iter().map(|text| text.split_once('\n').expect("a mark").1);
