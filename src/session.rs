@@ -20,8 +20,8 @@ use crate::engine::{Families, Family};
 use crate::functions::{self, measure_of, string_function_of, text_source};
 pub(crate) use crate::plan::recognise::unanalyzed::restored;
 use crate::plan::{
-    KeepUnanalyzed, LiftConditions, MarkSimilarityJoins, PairFunction, PairFunctionPlanner,
-    RestoreUnanalyzed, SimJoinQueryPlanner, insist, marker_functions,
+    KeepUnanalyzed, LiftConditions, MarkSimilarityJoins, NumberAliases, PairFunction,
+    PairFunctionPlanner, RestoreUnanalyzed, SimJoinQueryPlanner, insist, marker_functions,
 };
 use crate::published;
 use crate::set::SetFamily;
@@ -111,6 +111,9 @@ fn install_parts_of(
         analyzer.rules.insert(0, Arc::new(RestoreUnanalyzed::new(rewrites)));
     }
     let optimizer = builder.optimizer().get_or_insert_with(Optimizer::new);
+    if !optimizer.rules.iter().any(|rule| rule.name() == NumberAliases::NAME) {
+        optimizer.rules.insert(0, Arc::new(NumberAliases));
+    }
     if !optimizer.rules.iter().any(|rule| rule.name() == KeepUnanalyzed::NAME) {
         optimizer.rules.insert(0, Arc::new(KeepUnanalyzed));
     }

@@ -13,9 +13,11 @@
 //! drops columns that the others free. `sources` leaves computing an argument to the operator.
 //! `readings` says what two readings of one input have in common; `distribute` shares a join among
 //! the tasks of a cluster.
-//! `relations` has the table functions over pairs.
+//! `relations` has the table functions over pairs. `aliases` parts the names of a plan that was optimized before
+//! from those of the next optimizer.
 //! [`SimJoinQueryPlanner`] ties them together.
 
+mod aliases;
 pub(crate) mod columns;
 mod compile;
 pub(crate) mod distribute;
@@ -31,6 +33,7 @@ pub(crate) mod sources;
 #[cfg(test)]
 mod tests;
 
+pub use aliases::NumberAliases;
 pub use distribute::ClusterPlanning;
 pub use logical::{SetSimilarityJoin, SharedInput, column_name};
 pub use physical::SimJoinPlanner;

@@ -257,3 +257,30 @@ async fn parameters_are_substituted_in_subqueries_too() {
     assert!(!matches!(frame.logical_plan(), LogicalPlan::Extension(_)));
     assert_eq!(frame.count().await.unwrap(), 2);
 }
+
+/// The optimizers of PREPARE and of EXECUTE both name what a query computes twice.
+#[tokio::test]
+async fn names_of_two_optimizers_differ() {
+    let ctx = Session::default().context();
+    let table = "CREATE TABLE m AS SELECT arrow_cast(column1, 'List(Float32)') AS v, \
+                 arrow_cast(column2, 'FixedSizeList(2 x Float16)') AS u, column3 AS id \
+                 FROM (VALUES ([1.1, 2.2], [1.1, 2.2], 1), ([3.3, 0.1], [3.5, 0.1], 2))";
+    rows(&ctx, table).await;
+    let distances = "array_distance(arrow_cast(a.v, 'List(Float64)'), b.u) AS d, \
+                     array_distance(b.u, arrow_cast(a.v, 'List(Float64)')) AS e";
+    for query in [
+        format!("SELECT {distances} FROM m a, m b WHERE a.id = b.id"),
+        format!("SELECT {distances} FROM m a SIMJOIN m b ON array_distance(a.v, b.u) <= 1"),
+        format!(
+            "SELECT {distances} FROM m a JOIN m b \
+             ON array_distance(arrow_cast(a.v, 'List(Float64)'), b.u) <= 1"
+        ),
+        format!("SELECT * FROM (SELECT {distances} FROM m a, m b) WHERE d <= 1 AND e <= 1"),
+    ] {
+        let mut expected = rows(&ctx, &query).await;
+        expected.sort();
+        assert_eq!(expected.len(), 2, "{query}: {expected:?}");
+        assert!(expected.iter().all(|row| !row.starts_with("0.0#")), "{query}: {expected:?}");
+        assert_eq!(executed(&ctx, &query, "").await, expected, "{query}");
+    }
+}
