@@ -18,7 +18,7 @@ pub mod strategies {
 
 /// The runtime of a GPU.
 pub mod gpu {
-    pub use crate::gpu::{Device, DeviceError};
+    pub use simjoin_core::gpu::{Device, DeviceError};
 }
 
 /// The family of sets of tokens.

@@ -19,10 +19,10 @@
 //!               (exec)
 //! ```
 //!
-//! Folders in that order: [`sql`], [`plan`], [`spec`] (what a join computes), `engine` (the boundary
-//! to a family of similarities), `set`, `string` and `vector` (the families) over `offload`, `gpu`, `simd` and `values`,
-//! `published` (what only comparisons run), [`exec`] (the operator), [`results`] (what becomes of pairs), `shuffle` (how a cluster shares a join). `src/tests/arrows.rs` holds the
-//! directions in which they depend on each other.
+//! Folders in that order: [`sql`], [`plan`], [`spec`] (what a join computes), [`exec`] (the operator),
+//! [`results`] (what becomes of pairs), `shuffle` (how a cluster shares a join). `src/tests/arrows.rs` holds the
+//! directions in which they depend on each other. Below them stands the crate `simjoin-core`: `engine` (the boundary
+//! to a family of similarities), `set`, `string` and `vector` (the families) over `offload`, `gpu`, `simd` and `values`.
 //!
 //! The words that the code uses for them:
 //!
@@ -80,41 +80,40 @@ pub mod cli;
 #[cfg(feature = "ballista")]
 pub mod cluster;
 pub mod config;
-pub(crate) mod engine;
 pub mod exec;
+pub(crate) mod families;
 #[cfg(feature = "cli")]
 pub(crate) mod files;
 pub mod functions;
-pub(crate) mod gpu;
 #[doc(hidden)]
 pub mod internals;
 pub mod nearest;
-pub(crate) mod offload;
+pub(crate) mod operator;
 pub mod plan;
-pub(crate) mod published;
 pub mod results;
 mod session;
-pub(crate) mod set;
 pub(crate) mod shuffle;
-pub(crate) mod simd;
 pub mod spec;
 pub mod sql;
 pub mod storage;
 pub(crate) mod strategies;
-pub(crate) mod string;
-pub(crate) mod util;
-pub(crate) mod values;
-pub(crate) mod vector;
 
 #[cfg(test)]
 #[path = "../tests/emulator/mod.rs"]
 #[allow(dead_code, unreachable_pub)]
 mod emulator;
 #[cfg(test)]
+#[path = "../tests/structure/mod.rs"]
+#[allow(dead_code, unreachable_pub)]
+mod structure;
+#[cfg(test)]
 mod tests;
 
+pub use simjoin_core::predicate;
+pub(crate) use simjoin_core::{engine, error, published, set, simd, string, util, values, vector};
+
 pub use config::SimJoinOptions;
-pub use engine::Families;
+pub use families::Families;
 pub use plan::{PairFunction, ScoreOrder, SimJoinPlanner, SimJoinQueryPlanner};
 pub use session::{SimJoinContextExt, SimJoinDataFrameExt, families, install, install_parts};
 pub use sql::{rewrite_sql, rewrite_sql_with_dialect};

@@ -12,22 +12,26 @@ use datafusion::execution::context::QueryPlanner;
 use datafusion::execution::{SessionState, SessionStateBuilder};
 use datafusion::logical_expr::{Expr, LogicalPlan, ScalarUDF};
 use datafusion::optimizer::{Analyzer, Optimizer};
+use datafusion::physical_expr::expressions::CastExpr;
 use datafusion::prelude::SessionContext;
 use datafusion::sql::sqlparser::dialect::{GenericDialect, dialect_from_str};
 
 use crate::config::SimJoinOptions;
-use crate::engine::{Families, Family};
-use crate::functions::{self, measure_of, string_function_of, text_source};
+use crate::engine::Origin;
+use crate::families::{Families, Member};
+use crate::functions::{
+    self, measure_of, metric_of, string_function_of, text_source, vector_function,
+};
 pub(crate) use crate::plan::recognise::unanalyzed::restored;
 use crate::plan::{
     KeepUnanalyzed, LiftConditions, MarkSimilarityJoins, NumberAliases, PairFunction,
     PairFunctionPlanner, RestoreUnanalyzed, SimJoinQueryPlanner, insist, marker_functions,
 };
 use crate::published;
-use crate::set::SetFamily;
+use crate::set::{Measure, SetFamily};
 use crate::sql::{restore_definition, rewrite_sql_with_dialect};
 use crate::string::{StringFamily, StringFunction};
-use crate::vector::VectorFamily;
+use crate::vector::{Metric, VectorFamily};
 
 /// Adds the functions, the options, the analyzer and optimizer rules and the query planner of the
 /// similarity join to a session under construction.
@@ -69,11 +73,34 @@ pub fn install(mut builder: SessionStateBuilder) -> Result<SessionStateBuilder> 
 
 /// The families of similarities of every session: sets of tokens, texts, and vectors.
 pub fn families() -> Families {
-    let sets = SetFamily::new(measure_of).with_texts(text_source);
-    let sets = sets.with_comparisons(published::OF_SETS);
-    let vectors = VectorFamily::default().with_comparisons(published::OF_DISTANCES);
-    let strings = StringFamily::new(string_function_of);
-    Families::new([Arc::new(sets) as Arc<dyn Family>, Arc::new(strings), Arc::new(vectors)])
+    #[cfg(test)]
+    simjoin_core::tuning::for_tests();
+    let sets = SetFamily::with_comparisons(published::OF_SETS);
+    let vectors = VectorFamily::new(vector_function).with_comparisons(published::OF_DISTANCES);
+    Families::new([
+        Member {
+            family: Arc::new(sets),
+            function_of: |udf| measure_of(udf).map(Measure::function),
+            source_of: |argument, _| {
+                let (text, tokenizer) = text_source(argument)?;
+                Some((text, Origin::Computed(Arc::new(tokenizer))))
+            },
+        },
+        Member {
+            family: Arc::new(StringFamily),
+            function_of: |udf| string_function_of(udf).map(StringFunction::function),
+            source_of: |_, _| None,
+        },
+        Member {
+            family: Arc::new(vectors),
+            function_of: |udf| metric_of(udf).map(Metric::function),
+            source_of: |argument, schema| {
+                let cast = argument.downcast_ref::<CastExpr>()?;
+                let data_type = cast.expr().data_type(schema).ok()?;
+                Some((Arc::clone(cast.expr()), Origin::Cast(data_type)))
+            },
+        },
+    ])
 }
 
 /// [`install`] with other families.
@@ -143,7 +170,7 @@ fn install_parts_of(
     // A user's function of that name stays.
     let levenshtein = functions::levenshtein();
     match present.iter_mut().find(|other| shares_name(other, &levenshtein)) {
-        Some(other) if StringFunction::is_levenshtein(other) => *other = levenshtein,
+        Some(other) if functions::is_levenshtein(other) => *other = levenshtein,
         Some(_) => {}
         None => present.push(levenshtein),
     }

@@ -2,7 +2,9 @@
 //! run.
 
 use crate::engine::StrategyInfo;
-use crate::{published, set, string, vector};
+#[cfg(test)]
+use crate::string;
+use crate::{published, set, vector};
 
 /// The strategies of sets: those that `auto` compares, in the order in which equal estimates are preferred,
 /// and those that a join has to name.
@@ -18,12 +20,14 @@ pub fn of_vectors() -> Vec<StrategyInfo> {
 }
 
 /// The strategies of texts, in the same order.
+#[cfg(test)]
 pub(crate) fn of_strings() -> Vec<StrategyInfo> {
     string::STRATEGIES.iter().map(|strategy| StrategyInfo::of(*strategy)).collect()
 }
 
 /// The names of all strategies, which `simjoin.strategy` accepts besides `auto`. Strategies of several
 /// families may share one.
+#[cfg(test)]
 pub(crate) fn names() -> impl Iterator<Item = &'static str> {
     let families = [of_sets(), of_strings(), of_vectors()];
     let mut names: Vec<&str> = vec![];

@@ -11,7 +11,6 @@ use datafusion::common::config::ExtensionOptions;
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool};
 use datafusion_simjoin::SimJoinOptions;
 use datafusion_simjoin::config::{DeviceChoice, GpuOptions, StrategyName};
-use datafusion_simjoin::functions::measure_of;
 use datafusion_simjoin::internals::engine::{
     AnyMatcher, Argument, Collection, DeviceRequest, Family, Funnel, MatchBuffer, MatchNeed,
     MatchSpec, Orders, Pairing, Placement, PrepareContext, PreparedJoin, ProbeUnit, Progress,
@@ -156,7 +155,7 @@ pub fn self_join(sets: &Arc<SetCollection>, point: &Point) -> Result<Joined> {
     let call = Call { function: point.measure.function(), first: Side::Left };
     let types = DataType::new_list(DataType::UInt32, true);
     let predicate = Predicate::new(call, point.threshold);
-    let family = SetFamily::new(measure_of).with_comparisons(published::of_sets());
+    let family = SetFamily::with_comparisons(published::of_sets());
     let matcher = family.bind(predicate, [Argument::of_type(&types); 2])?;
     let build: Arc<dyn Collection> = Arc::<SetCollection>::clone(sets);
     let request = Request {

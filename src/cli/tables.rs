@@ -25,8 +25,8 @@ use parking_lot::Mutex;
 
 use super::limits::bytes_of;
 use super::order::{self, Use};
+use crate::operator::errors::is_out_of_memory;
 use crate::util::buffers::SeenBuffers;
-use crate::util::errors::is_out_of_memory;
 
 /// The memory of a session's tables.
 ///

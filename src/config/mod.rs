@@ -225,17 +225,17 @@ impl SimJoinOptions {
     }
 }
 
-impl Default for GpuOptions {
-    fn default() -> Self {
-        SimJoinOptions::default().gpu()
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use super::values::STRATEGIES;
     use super::*;
     use crate::spec::Side;
     use crate::strategies;
+
+    #[test]
+    fn joins_without_options_use_a_gpu_by_the_same_defaults() {
+        assert_eq!(SimJoinOptions::default().gpu(), GpuOptions::default());
+    }
 
     #[test]
     fn every_option_reads_back_what_it_shows() {
@@ -335,6 +335,7 @@ mod tests {
     /// The text of `simjoin.strategy`, which the manual repeats, names every strategy.
     #[test]
     fn every_strategy_is_an_option_and_described() {
+        assert_eq!(strategies::names().collect::<Vec<_>>(), STRATEGIES);
         let entries = SimJoinOptions::default().entries();
         let option = entries.iter().find(|entry| entry.key == "simjoin.strategy").unwrap();
         let words = option.description.split(|c: char| !c.is_alphanumeric() && c != '-');

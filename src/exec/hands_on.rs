@@ -17,7 +17,7 @@ macro_rules! hands_on_rows {
             vec![false]
         }
 
-        crate::util::one_input::one_input!();
+        crate::operator::one_input::one_input!();
 
         fn execute(
             &self,

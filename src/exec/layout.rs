@@ -15,6 +15,7 @@ use datafusion::physical_plan::expressions::Column;
 use crate::config::SimJoinOptions;
 use crate::engine::{AnyMatcher, MatchNeed, MatchSpec, Orders, ProbeRows};
 use crate::exec::sink::{Listed, PairSink, Sink};
+use crate::families::Bound;
 use crate::spec::{CountOf, Need, OutputColumn, Residual, ResidualColumn, Side, SimilarityJoin};
 
 /// A comparison of a column of each side (`a.id < b.id`), decided on ranks without evaluating an
@@ -79,7 +80,7 @@ pub(crate) enum Sides {
 impl Layout {
     pub(crate) fn try_new(
         join: SimilarityJoin,
-        matcher: Arc<dyn AnyMatcher>,
+        Bound { matcher, sources }: Bound,
         sides: Sides,
         options: &SimJoinOptions,
     ) -> Result<Self> {
@@ -131,10 +132,6 @@ impl Layout {
         if !counts_partners {
             return internal_err!("non-NULL values are counted per row of the other side only");
         }
-        let source = |argument: &PhysicalExprRef| {
-            matcher.source(argument).unwrap_or_else(|| Arc::clone(argument))
-        };
-        let sources = join.arguments.each_ref().map(source);
         let carried = carried_columns(&join, residual.as_ref(), sides);
         Ok(Self {
             join,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use arrow::datatypes::{Schema, SchemaRef};
 use datafusion::common::stats::Precision;
 use datafusion::common::tree_node::TreeNodeRecursion;
-use datafusion::common::{JoinType, Result, Statistics, internal_err, plan_err};
+use datafusion::common::{JoinType, NullEquality, Result, Statistics, internal_err, plan_err};
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryLimit};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
@@ -26,7 +26,7 @@ use datafusion::physical_plan::{
 use parking_lot::Mutex;
 
 use crate::config::{SimJoinOptions, SpillChoice};
-use crate::engine::{Argument, Families, Family, KeyConverter, Orders};
+use crate::engine::{KeyConverter, Orders};
 use crate::exec::answer::output::BatchLimits;
 use crate::exec::build::BuildPlan;
 use crate::exec::build::headroom::Headroom;
@@ -39,8 +39,9 @@ use crate::exec::mode::JoinMode;
 use crate::exec::partition::{BuildFuture, ProbePartition};
 use crate::exec::rows::inputs::ProbeInputs;
 use crate::exec::spill::{Built, ShowChoices, SpillRequest};
+use crate::families::Families;
+use crate::operator::once::{OnceExecution, once_fut};
 use crate::spec::{NanScore, ResidualColumn, Side, SimilarityJoin};
-use crate::util::once::{OnceExecution, once_fut};
 
 /// Partitions of the output of a self-join, at most: more would not help.
 const MOST_PARTITIONS: usize = 1 << 16;
@@ -72,7 +73,7 @@ pub struct SetSimilarityJoinExec {
     mode: JoinMode,
     /// Why this mode, for EXPLAIN.
     reason: Option<String>,
-    family: Arc<dyn Family>,
+    families: Families,
     layout: Arc<Layout>,
     options: SimJoinOptions,
     properties: Arc<PlanProperties>,
@@ -111,19 +112,6 @@ impl SetSimilarityJoinExec {
         mode: JoinMode,
         reason: Option<String>,
     ) -> Result<Self> {
-        let family = Arc::clone(families.get(join.predicate.family())?);
-        Self::of_family(input, join, family, options, mode, reason)
-    }
-
-    /// Like [`Self::try_new_in_mode`], with the family of the predicate.
-    pub(crate) fn of_family(
-        input: JoinInput,
-        join: SimilarityJoin,
-        family: Arc<dyn Family>,
-        options: SimJoinOptions,
-        mode: JoinMode,
-        reason: Option<String>,
-    ) -> Result<Self> {
         if join.predicate.admits_all() {
             return internal_err!("{:?} admits every pair", join.predicate);
         }
@@ -142,20 +130,11 @@ impl SetSimilarityJoinExec {
             JoinInput::Two { build, .. } => Sides::Two(*build),
             JoinInput::Itself { .. } => Sides::Itself,
         };
-        let types = [Side::Left, Side::Right]
-            .map(|side| join.argument(side).data_type(&input.side(side).schema()));
-        let [left, right] = types;
-        let (left, right) = (left?, right?);
         let schemas = [Side::Left, Side::Right].map(|side| input.side(side).schema());
-        let argument = |side: Side, data_type| Argument {
-            data_type,
-            expression: Some(join.argument(side)),
-            input: Some(schemas[side as usize].as_ref()),
-        };
-        let arguments = [argument(Side::Left, &left), argument(Side::Right, &right)];
-        let matcher = family.bind(join.predicate, arguments)?;
-        matcher.admit(options.strategy, options.device)?;
-        let layout = Arc::new(Layout::try_new(join, matcher, sides, &options)?);
+        let argument = |side: Side| (join.argument(side), schemas[side as usize].as_ref());
+        let bound = families.bind(join.predicate, [argument(Side::Left), argument(Side::Right)])?;
+        bound.matcher.admit(options.strategy, options.device)?;
+        let layout = Arc::new(Layout::try_new(join, bound, sides, &options)?);
         mode.check(&input, &layout)?;
         let of_probe = input.side(layout.probe).output_partitioning().partition_count();
         let partitions = match (mode, &input) {
@@ -187,7 +166,7 @@ impl SetSimilarityJoinExec {
             input,
             mode,
             reason,
-            family,
+            families: families.clone(),
             layout,
             options,
             properties: Arc::new(properties),
@@ -228,8 +207,8 @@ impl SetSimilarityJoinExec {
     }
 
     fn with_input_and_join(&self, input: JoinInput, join: SimilarityJoin) -> Result<Self> {
-        let (family, options) = (Arc::clone(&self.family), self.options.clone());
-        Self::of_family(input, join, family, options, self.mode, self.reason.clone())
+        let (options, reason) = (self.options.clone(), self.reason.clone());
+        Self::try_new_in_mode(input, join, &self.families, options, self.mode, reason)
     }
 
     /// The same join over another input.
@@ -249,7 +228,10 @@ impl SetSimilarityJoinExec {
         let schema = self.input.side(Side::Left).schema();
         let types = join.on.iter().map(|(left, _)| left.data_type(&schema));
         let types = types.collect::<Result<Vec<_>>>()?;
-        Ok(Some(Arc::new(KeyConverter::try_new(types, join.null_equality)?)))
+        Ok(Some(Arc::new(KeyConverter::try_new(
+            types,
+            join.null_equality == NullEquality::NullEqualsNull,
+        )?)))
     }
 
     /// The rows that are expected of the probe side of one of `builds` build sides.

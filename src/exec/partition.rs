@@ -16,7 +16,7 @@ use crate::exec::rows::inputs::{ProbeInputs, ProbeRows};
 use crate::exec::rows::slices::Slices;
 use crate::exec::spill::Built;
 use crate::exec::spill::{SpilledBuild, SpilledJoin};
-use crate::util::once::OnceFut;
+use crate::operator::once::OnceFut;
 
 /// The build side while it is being made.
 pub(crate) type BuildFuture = OnceFut<(Built, Arc<ProbeClock>)>;

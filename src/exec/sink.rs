@@ -3,7 +3,7 @@
 use datafusion::common::{JoinType, Result, internal_err};
 
 use crate::engine::Orders;
-use crate::spec::{Need, Side, SimilarityJoin};
+use crate::spec::{Need, Preserved, Side, SimilarityJoin};
 
 /// The use of matches: for the pairs of rows that match, and for the rows of each side.
 ///

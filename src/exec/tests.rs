@@ -19,10 +19,9 @@ use rand::{Rng, SeedableRng};
 
 use super::*;
 use crate::config::{PositiveCount, RowLimit, SimJoinOptions, SpillChoice, StrategyName};
-use crate::engine::{Family, Placement};
+use crate::engine::Placement;
 use crate::families;
-use crate::functions::measure_of;
-use crate::set::{Measure, SetFamily};
+use crate::set::Measure;
 use crate::spec::*;
 use crate::strategies::of_sets;
 
@@ -31,10 +30,6 @@ mod modes;
 mod probe;
 
 type Row = (i64, Option<Vec<Option<i32>>>, Option<i64>);
-
-fn sets() -> Arc<dyn Family> {
-    Arc::new(SetFamily::new(measure_of).with_comparisons(crate::published::OF_SETS))
-}
 
 fn schema() -> SchemaRef {
     let tokens = DataType::List(Arc::new(Field::new_list_field(DataType::Int32, true)));

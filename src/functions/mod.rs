@@ -35,6 +35,7 @@ mod text_arguments;
 mod token_lists;
 mod tokenize;
 mod tokenizer;
+mod vectors;
 
 #[cfg(test)]
 mod tests;
@@ -43,6 +44,7 @@ use std::sync::{Arc, LazyLock};
 
 use arrow::datatypes::DataType;
 use datafusion::common::{Result, plan_err};
+use datafusion::functions::string::levenshtein::LevenshteinFunc;
 use datafusion::logical_expr::ScalarUDF;
 
 pub use fold::{TextFold, TextFoldUdf};
@@ -52,6 +54,7 @@ pub use strings::StringUdf;
 pub use tokenize::TokenizerUdf;
 pub(crate) use tokenize::text_source;
 pub use tokenizer::Tokenizer;
+pub(crate) use vectors::{evaluate as vector_function, metric_of};
 
 use crate::set::Measure;
 pub use crate::string::StringFunction;
@@ -122,8 +125,14 @@ pub fn string_udf(function: StringFunction) -> Arc<ScalarUDF> {
 pub(crate) fn string_function_of(udf: &ScalarUDF) -> Option<StringFunction> {
     match udf.inner().downcast_ref::<StringUdf>() {
         Some(udf) => Some(udf.function()),
-        None => udf.inner().is::<LevenshteinUdf>().then_some(StringFunction::Levenshtein),
+        None => (udf.inner().is::<LevenshteinUdf>() || is_levenshtein(udf))
+            .then_some(StringFunction::Levenshtein),
     }
+}
+
+/// Whether `udf` is DataFusion's `levenshtein`; the implementation decides, not the name.
+pub(crate) fn is_levenshtein(udf: &ScalarUDF) -> bool {
+    udf.inner().is::<LevenshteinFunc>()
 }
 
 /// Whether neither the order nor the repeats of a list argument count for the value of `udf`.

@@ -19,8 +19,8 @@ use datafusion::physical_plan::repartition::REPARTITION_RANDOM_STATE;
 use super::pairs::evaluate;
 use super::table::Table;
 use crate::engine::{Distinct, ItemRows};
+use crate::operator::errors::is_out_of_memory;
 use crate::util::cancel::CancelFlag;
-use crate::util::errors::is_out_of_memory;
 
 /// A column of all rows of a table. `memory` grows by its parts and by a copy.
 pub(super) fn column(

@@ -11,6 +11,7 @@ use datafusion::common::cast::as_boolean_array;
 use datafusion::common::runtime::{JoinSet, SpawnedTask};
 use datafusion::common::{Result, internal_datafusion_err};
 
+use super::argument::SideArgument;
 use super::best::{Best, ScoreKey, key_of};
 use super::pairs::{admitted, is_true};
 use super::run::{Round, Run, Way};
@@ -112,20 +113,18 @@ impl Run {
         let with_ties = self.nearest().with_ties || self.order.is_some();
         let (search, options) = (search.clone(), self.options.clone());
         let count = self.count() + spare(&search);
-        let batches = [&self.left, &self.right];
-        let batches =
-            batches.map(|table| table.batches().map(|(_, b)| b.clone()).collect::<Vec<_>>());
+        let [left, right_side] = [(0, &self.left), (1, &self.right)].map(|(side, table)| {
+            let argument = &search.arguments[side];
+            SideArgument::try_new(argument, table, &self.families, search.predicate.family())
+        });
+        let arguments = [left?, right_side?];
         let (rows, memory) = (rows.to_vec(), self.memory.new_empty());
         let threads = self.threads();
         // A blocking thread is not aborted: it ends at its next look at the flag, once the statement is dropped.
         let cancel = CancelFlag::default();
         let _cancelled = cancel.on_drop();
         let asked = SpawnedTask::spawn_blocking(move || {
-            let side = |number: usize, rows| NeighbourSide {
-                argument: &search.arguments[number],
-                batches: &batches[number],
-                rows,
-            };
+            let side = |number: usize, rows| NeighbourSide { argument: &arguments[number], rows };
             family.neighbours(&NeighbourRequest {
                 predicate: search.predicate,
                 count,
@@ -141,8 +140,10 @@ impl Run {
             })
         });
         let ended = asked.join().await;
-        ended
-            .map_err(|error| internal_datafusion_err!("the search for neighbours ended: {error}"))?
+        let found = ended.map_err(|error| {
+            internal_datafusion_err!("the search for neighbours ended: {error}")
+        })?;
+        Ok(found?)
     }
 
     /// The right rows that pass the filter of their side.

@@ -27,9 +27,9 @@ use super::best::Best;
 use super::expand::Expand;
 use super::run::{OnRound, Round, Run};
 use super::table::Table;
+use crate::operator::errors::is_out_of_memory;
 use crate::spec::{Nearest, NearestJoin, Residual, ResidualColumn, Side};
 use crate::util::cancel::CancelFlag;
-use crate::util::errors::is_out_of_memory;
 
 /// Pairs of rows below which all of them are searched.
 const FEW_PAIRS: usize = if cfg!(test) { 1 << 6 } else { 1 << 18 };

@@ -11,7 +11,7 @@ use futures::StreamExt;
 use super::right::{Right, Window};
 use super::stored::{bytes_of, copy_of};
 use super::table::{Table, TableBuilder};
-use crate::util::errors::is_out_of_memory;
+use crate::operator::errors::is_out_of_memory;
 
 /// Left rows that are searched for together.
 #[derive(Debug, Clone)]

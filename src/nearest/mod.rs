@@ -26,6 +26,7 @@
 //! The best pairs of a whole join are found in the same way, see `best_pairs`.
 
 mod alike;
+mod argument;
 mod at_once;
 mod best;
 mod best_pairs;

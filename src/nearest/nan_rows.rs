@@ -1,5 +1,7 @@
 //! Counts rows whose scores are all NaN, which do not rank.
 
+use std::sync::Arc;
+
 use datafusion::common::Result;
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::physical_plan::expressions::Column;
@@ -7,8 +9,9 @@ use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use futures::StreamExt;
 
 use super::pairs::{admitted, evaluate};
-use crate::engine::{Argument, EncodeInput, Families};
+use crate::engine::EncodeInput;
 use crate::exec::{JoinInput, NanRows};
+use crate::families::{Bound, Families};
 use crate::spec::{NearestJoin, Side};
 
 /// The rows of a side, which are counted as they are read. Arguments that are computed are not looked at: they
@@ -29,16 +32,9 @@ pub(super) fn counted(
         return Ok(rows);
     };
     let schemas = [Side::Left, Side::Right].map(|side| input.side(side).schema());
-    let [left, right] = [0, 1].map(|side| search.arguments[side].data_type(&schemas[side]));
-    let types = [left?, right?];
-    let arguments = [0, 1].map(|side| Argument {
-        data_type: &types[side],
-        expression: Some(&search.arguments[side]),
-        input: Some(schemas[side].as_ref()),
-    });
-    let matcher = families.get(search.predicate.family())?.bind(search.predicate, arguments)?;
-    let argument = &search.arguments[side as usize];
-    let argument = matcher.source(argument).unwrap_or_else(|| argument.clone());
+    let arguments = [0, 1].map(|side| (&search.arguments[side], schemas[side].as_ref()));
+    let Bound { matcher, sources } = families.bind(search.predicate, arguments)?;
+    let argument = Arc::clone(&sources[side as usize]);
     if !argument.is::<Column>() {
         return Ok(rows);
     }

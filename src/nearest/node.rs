@@ -30,9 +30,9 @@ use super::right::Reading;
 use super::run::{OnRound, Round};
 use super::search::NearestSearch;
 use crate::config::SimJoinOptions;
-use crate::engine::Families;
 use crate::exec::mode::spread;
 use crate::exec::{JoinInput, NanRows, SetSimilarityJoinExec};
+use crate::families::Families;
 use crate::spec::{NearestJoin, Order, Side};
 
 /// A join of each left row with its nearest right rows.

@@ -11,7 +11,7 @@ use arrow::compute::{cast, take};
 use arrow::datatypes::{DataType, Float64Type, Int64Type, UInt64Type};
 use datafusion::common::cast::as_boolean_array;
 use datafusion::common::runtime::JoinSet;
-use datafusion::common::{Result, internal_datafusion_err, internal_err, plan_err};
+use datafusion::common::{NullEquality, Result, internal_datafusion_err, internal_err, plan_err};
 use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::physical_expr::PhysicalExprRef;
 
@@ -99,7 +99,10 @@ impl Pairs {
             Some((_, batch)) if !join.on.is_empty() => {
                 let types = join.on.iter().map(|(_, key)| key.data_type(&batch.schema()));
                 let types = types.collect::<Result<Vec<_>>>()?;
-                Some(KeyConverter::try_new(types, join.null_equality)?)
+                Some(KeyConverter::try_new(
+                    types,
+                    join.null_equality == NullEquality::NullEqualsNull,
+                )?)
             }
             _ => None,
         };

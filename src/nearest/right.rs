@@ -12,7 +12,7 @@ use futures::StreamExt;
 use super::budget::Budget;
 use super::stored::{Stored, Writer};
 use super::table::{Table, TableBuilder};
-use crate::util::errors::is_out_of_memory;
+use crate::operator::errors::is_out_of_memory;
 
 /// Right rows that are in memory.
 #[derive(Debug, Clone)]

@@ -18,10 +18,10 @@ use super::pairs::{Pairs, admitted, evaluate, is_true};
 use super::rounds::Rounds;
 use super::table::Table;
 use crate::config::SimJoinOptions;
-use crate::engine::Families;
 use crate::exec::{ProcessCores, SetSimilarityJoinExec};
+use crate::families::Families;
+use crate::operator::errors::is_out_of_memory;
 use crate::spec::{Nearest, NearestJoin, Residual, ResidualColumn, Side, value_array};
-use crate::util::errors::is_out_of_memory;
 
 /// Left rows that are joined, in the order of their numbers.
 #[derive(Debug, Clone, Copy)]
@@ -293,7 +293,7 @@ impl Run {
         let columns = columns.map(|(column, field)| match column {
             ResidualColumn::Input(Side::Left, index) => self.left.column(*index, left),
             ResidualColumn::Input(Side::Right, index) => self.right.column(*index, right),
-            ResidualColumn::Score(_) => value_array(values.clone(), field.data_type()),
+            ResidualColumn::Score(_) => Ok(value_array(values.clone(), field.data_type())?),
         });
         let columns = columns.collect::<Result<Vec<_>>>()?;
         let options = RecordBatchOptions::new().with_row_count(Some(left.len()));

@@ -26,10 +26,10 @@ use super::output::Output;
 use super::right::{Reading, Right, Window};
 use super::run::{OnRound, Run};
 use crate::config::{SimJoinOptions, SpillChoice};
-use crate::engine::Families;
 use crate::exec::ProcessCores;
+use crate::families::Families;
+use crate::operator::errors::is_out_of_memory;
 use crate::spec::NearestJoin;
-use crate::util::errors::is_out_of_memory;
 
 /// The output, as far as it is asked for.
 pub(super) type Out = Sender<Result<RecordBatch>>;

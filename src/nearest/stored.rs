@@ -19,7 +19,7 @@ use super::budget::Budget;
 use super::table::{Table, TableBuilder};
 use crate::exec::rows::payload::stored_bytes;
 use crate::exec::spill::{OpenFile, Progress, Written, disk_error, open_file, spill_manager};
-use crate::util::errors::is_out_of_memory;
+use crate::operator::errors::is_out_of_memory;
 
 /// Rows of a batch on disk, at most.
 const BATCH_ROWS: usize = 8192;

@@ -15,7 +15,7 @@ use datafusion::logical_expr::{
     Expr, ExprSchemable, Extension, LogicalPlan, UserDefinedLogicalNodeCore,
 };
 
-use crate::spec::{Call, CountOf, Function, Need, OutputColumn, Predicate, Side};
+use crate::spec::{Call, CountOf, Function, Need, OutputColumn, Predicate, Preserved, Side};
 
 /// Both sides of a self-join, read once.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Hash)]

@@ -20,9 +20,9 @@ use super::logical::SetSimilarityJoin;
 use super::readings::{are_deterministic, is_deterministic, is_exact};
 use super::sources::take_calls;
 use crate::config::{BuildSideChoice, SimJoinOptions};
-use crate::engine::Families;
 use crate::exec::expected;
 use crate::exec::{JoinInput, SetSimilarityJoinExec};
+use crate::families::Families;
 use crate::nearest::{BestPairsExec, NearestJoinExec};
 use crate::plan::recognise::cost;
 use crate::plan::recognise::declined::{DeclinedNode, SimilarityJoinDeclinedExec};
@@ -155,8 +155,7 @@ impl Planning<'_> {
             schema: Arc::clone(node.schema.inner()),
         };
         let mut input = self.join_input(inputs, &options)?;
-        let family = self.families.get(node.predicate.family())?;
-        take_calls(&mut input, &mut join, family.as_ref())?;
+        take_calls(&mut input, &mut join, self.families)?;
         if let Need::Nearest(nearest) = node.need {
             let join = self.nearest(join, nearest)?;
             let exec = NearestJoinExec::try_new(input, join, self.families, options)?;
@@ -170,10 +169,11 @@ impl Planning<'_> {
         }
         if let Some(tasks) = ClusterPlanning::tasks_of(self.session.config()) {
             let repeatable = are_deterministic(node)?;
-            let family = Arc::clone(family);
             let options = &options;
             let exact = is_exact(&node.left)? && is_exact(&node.right)?;
-            return Distribution { input, join, family, options, tasks, repeatable, exact }.plan();
+            let families = self.families;
+            return Distribution { input, join, families, options, tasks, repeatable, exact }
+                .plan();
         }
         let plain = SetSimilarityJoinExec::try_new(input, join, self.families, options)?;
         Ok(match node.need {

@@ -15,8 +15,8 @@ use datafusion::physical_planner::{DefaultPhysicalPlanner, ExtensionPlanner, Phy
 use super::distribute::ClusterPlanning;
 use super::physical::SimJoinPlanner;
 use crate::config::SimJoinOptions;
-use crate::engine::Families;
 use crate::exec::expected;
+use crate::families::Families;
 use crate::plan::recognise::convert::{Context, concerns, convert};
 use crate::plan::recognise::cost;
 use crate::plan::recognise::cost::Choice;

@@ -13,24 +13,25 @@ use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::projection::ProjectionExec;
 
-use crate::engine::Family;
+use crate::engine::Origin;
 use crate::exec::JoinInput;
+use crate::families::Families;
 use crate::spec::{ResidualColumn, Side, SimilarityJoin};
 
-/// Takes the calls that `family` sees through out of the projections that give the inputs of `join`.
+/// Takes the calls that the family of the predicate sees through out of the projections that give the inputs of `join`.
 /// Columns keep their places.
 pub(super) fn take_calls(
     input: &mut JoinInput,
     join: &mut SimilarityJoin,
-    family: &dyn Family,
+    families: &Families,
 ) -> Result<()> {
     match input {
         JoinInput::Two { left, right, .. } => {
-            take_call(left, join, &[Side::Left], family)?;
-            take_call(right, join, &[Side::Right], family)
+            take_call(left, join, &[Side::Left], families)?;
+            take_call(right, join, &[Side::Right], families)
         }
         JoinInput::Itself { input, .. } => {
-            take_call(input, join, &[Side::Left, Side::Right], family)
+            take_call(input, join, &[Side::Left, Side::Right], families)
         }
     }
 }
@@ -40,7 +41,7 @@ fn take_call(
     input: &mut Arc<dyn ExecutionPlan>,
     join: &mut SimilarityJoin,
     sides: &[Side],
-    family: &dyn Family,
+    families: &Families,
 ) -> Result<()> {
     let Some(projection) = input.downcast_ref::<ProjectionExec>() else { return Ok(()) };
     let column = |side: &Side| join.argument(*side).downcast_ref::<Column>().map(Column::index);
@@ -50,7 +51,11 @@ fn take_call(
     }
     let mut given = projection.expr().to_vec();
     let Some(own) = given.get_mut(index) else { return Ok(()) };
-    let Some(source) = family.source(&own.expr) else { return Ok(()) };
+    let schema = projection.input().schema();
+    let name = join.predicate.family();
+    let Some((source, Origin::Computed(_))) = families.source_of(name, &own.expr, &schema)? else {
+        return Ok(());
+    };
     let call = Arc::clone(&own.expr);
     let column: PhysicalExprRef = Arc::new(Column::new(&own.alias, index));
     let children = call.children().into_iter().map(|child| match Arc::ptr_eq(child, &source) {

@@ -6,7 +6,7 @@ use datafusion::common::{DataFusionError, Result, internal_err};
 use datafusion::execution::memory_pool::MemoryReservation;
 
 use super::nodes::{Change, NodeType, Nodes, PerNode};
-use crate::util::errors::is_out_of_memory;
+use crate::operator::errors::is_out_of_memory;
 
 /// A mark that a node has; 0 is that of an unknown one.
 pub(super) type Mark = u8;

@@ -8,7 +8,7 @@ macro_rules! reads_pairs {
             &self.properties
         }
 
-        crate::util::one_input::one_input!();
+        crate::operator::one_input::one_input!();
 
         fn reset_state(self: Arc<Self>) -> Result<Arc<dyn ExecutionPlan>> {
             Ok(Arc::new(self.with_input(Arc::clone(&self.input))?))

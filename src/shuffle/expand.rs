@@ -19,11 +19,11 @@ use datafusion::physical_plan::{
 };
 use futures::{StreamExt, TryStreamExt};
 
+use crate::operator::once::{OnceExecution, OnceFut};
 use crate::shuffle::grid::{GridPairs, GridSpec};
 use crate::shuffle::histogram::Histogram;
 use crate::shuffle::placed::PlacedRows;
 use crate::shuffle::send::{GridMetrics, Routes, Sender, TILE_COLUMN};
-use crate::util::once::{OnceExecution, OnceFut};
 
 /// Each sender has a list of all tasks.
 const MOST_TASKS: usize = 1 << 20;

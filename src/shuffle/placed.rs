@@ -46,7 +46,10 @@ impl PlacedRows {
         let converter = match self.is_keyed() {
             true => {
                 let types = self.keys.iter().map(|key| key.data_type(schema));
-                Some(KeyConverter::try_new(types.collect::<Result<_>>()?, self.null_equality)?)
+                Some(KeyConverter::try_new(
+                    types.collect::<Result<_>>()?,
+                    self.null_equality == NullEquality::NullEqualsNull,
+                )?)
             }
             false => None,
         };
@@ -101,6 +104,6 @@ impl PlacedReader {
             None => None,
         };
         let input = EncodeInput { values: Arc::as_ref(&values), keys: keys.as_ref(), filter };
-        self.reader.read(&input, places)
+        Ok(self.reader.read(&input, places)?)
     }
 }

@@ -19,13 +19,13 @@ use futures::StreamExt;
 use hashbrown::{HashMap, HashSet};
 
 use crate::engine::{ANYWHERE, Axis, RowPlace};
+use crate::operator::row_bytes::bytes_in_message;
 use crate::shuffle::grid::{Grid, GridSpec};
 use crate::shuffle::histogram::{Histogram, Resolution};
 use crate::shuffle::place::{PlacesOfTile, place_of};
 use crate::shuffle::placed::PlacedReader;
 use crate::shuffle::tiling::Tiling;
 use crate::spec::Side;
-use crate::util::row_bytes::bytes_in_message;
 
 /// Rows looked at without yielding to the runtime.
 const ROWS_PER_SLICE: usize = if cfg!(test) { 5 } else { 8192 };

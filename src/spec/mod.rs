@@ -2,41 +2,24 @@
 //! hands it over: nothing here says how.
 
 mod behind;
-mod function;
 mod nearest;
-mod predicate;
-
-use std::fmt;
 
 use arrow::datatypes::SchemaRef;
 use datafusion::common::{JoinType, NullEquality};
 use datafusion::physical_expr::PhysicalExprRef;
 
-pub(crate) use function::value_array;
-pub use function::{Function, FunctionInfo, Order};
+pub(crate) use crate::predicate::value_array;
+pub use crate::predicate::{Call, Function, FunctionInfo, NanScore, Order, Predicate, Side};
 pub use nearest::{BestPairs, MOST_TIE_COLUMNS, Nearest, NearestJoin, Search, TieBreak, TieColumn};
-pub use predicate::{Call, NanScore, Predicate};
 
-/// One side of the join, in the order of the query text.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Side {
-    /// The side before the word JOIN.
-    Left,
-    /// The side after it.
-    Right,
+/// Whether rows of a side appear in the answer of a join even without a match.
+pub trait Preserved {
+    /// Whether rows of this side do so in `join_type`.
+    fn is_preserved(&self, join_type: JoinType) -> bool;
 }
 
-impl Side {
-    /// The opposite side.
-    pub fn other(self) -> Self {
-        match self {
-            Side::Left => Side::Right,
-            Side::Right => Side::Left,
-        }
-    }
-
-    /// Whether rows of this side appear in the answer of `join_type` even without a match.
-    pub fn is_preserved(self, join_type: JoinType) -> bool {
+impl Preserved for Side {
+    fn is_preserved(&self, join_type: JoinType) -> bool {
         match self {
             Side::Left => {
                 matches!(join_type, JoinType::Left | JoinType::Full | JoinType::LeftAnti)
@@ -45,15 +28,6 @@ impl Side {
                 matches!(join_type, JoinType::Right | JoinType::Full | JoinType::RightAnti)
             }
         }
-    }
-}
-
-impl fmt::Display for Side {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Side::Left => "left",
-            Side::Right => "right",
-        })
     }
 }
 

@@ -1,61 +1,62 @@
-//! The directions in which the folders of `src` depend on each other.
+//! The directions in which the folders of `src` depend on each other. Cargo holds the walls between this
+//! crate and `simjoin-core`, whose folders these may use.
 //!
 //! ```text
-//! cli ─► cluster ─► session ─► plan ─► exec, shuffle ─► engine ─► spec
-//! cli, cluster ─► files;  plan ─► nearest ─► exec
-//!                       └────► set, string, vector ─► engine
-//! config ─► strategies ─► published ─► set, vector;  strategies ─► string;  session ─► published
-//!               set, string, vector ─► offload ─► engine, gpu;  set, string, vector ─► gpu, simd, values
+//! cli ─► cluster ─► session ─► plan ─► exec, shuffle ─► families ─► core: engine ─► predicate
+//! cli, cluster ─► files;  plan ─► nearest ─► exec;  session ─► core: set, string, vector, published
 //! ```
 //!
 //! [`ALLOWED`] has the others: to helpers, options and functions.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::collections::BTreeSet;
+use std::path::Path;
 
-/// The folders that each folder may use. `spec`, `simd` and `sql` use none; a folder below the
-/// boundary never uses what is above it.
-const ALLOWED: [(&str, &[&str]); 26] = [
-    ("spec", &[]),
-    ("simd", &[]),
-    ("sql", &[]),
-    ("storage", &[]),
-    ("util", &["simd"]),
-    ("values", &["util"]),
-    ("gpu", &["util"]),
-    ("engine", &["simd", "spec", "util", "values"]),
-    ("offload", &["engine", "gpu", "util"]),
-    ("set", &["engine", "gpu", "offload", "simd", "spec", "util", "values"]),
-    ("vector", &["engine", "gpu", "offload", "simd", "spec", "util", "values"]),
-    ("string", &["engine", "gpu", "offload", "simd", "spec", "util", "values"]),
-    ("published", &["engine", "gpu", "offload", "set", "vector"]),
-    ("strategies", &["engine", "published", "set", "string", "vector"]),
-    ("config", &["engine", "simd", "spec", "strategies"]),
-    ("functions", &["set", "simd", "string", "util", "values"]),
-    ("exec", &["config", "engine", "spec", "util"]),
-    ("nearest", &["config", "engine", "exec", "spec", "util"]),
-    ("results", &["util"]),
-    ("shuffle", &["engine", "spec", "util"]),
+use crate::structure::{assert_directions, assert_no_tokens, assert_rings, code, files, used};
+
+/// The folders of `simjoin-core`.
+const BELOW: [&str; 14] = [
+    "engine",
+    "error",
+    "gpu",
+    "memory",
+    "offload",
+    "predicate",
+    "published",
+    "set",
+    "simd",
+    "string",
+    "tuning",
+    "util",
+    "values",
+    "vector",
+];
+
+/// The folders that each folder may use. A folder below the boundary never uses what is above it.
+const ALLOWED: [(&str, &[&str]); 18] = [
     (
-        "plan",
-        &["config", "engine", "exec", "functions", "nearest", "results", "shuffle", "spec", "sql"],
+        "cli",
+        &[
+            "cluster",
+            "config",
+            "exec",
+            "files",
+            "functions",
+            "nearest",
+            "operator",
+            "session",
+            "spec",
+            "sql",
+            "storage",
+            "util",
+        ],
     ),
-    (
-        "session",
-        &["config", "engine", "functions", "plan", "published", "set", "sql", "string", "vector"],
-    ),
-    (
-        "internals",
-        &["engine", "gpu", "published", "set", "shuffle", "simd", "strategies", "util", "vector"],
-    ),
-    ("files", &["storage"]),
     (
         "cluster",
         &[
             "config",
             "engine",
             "exec",
+            "families",
             "files",
             "functions",
             "nearest",
@@ -68,22 +69,53 @@ const ALLOWED: [(&str, &[&str]); 26] = [
             "util",
         ],
     ),
+    ("config", &["engine", "simd", "spec"]),
+    ("exec", &["config", "engine", "families", "operator", "spec", "util"]),
+    ("families", &["engine", "spec"]),
+    ("files", &["storage"]),
+    ("functions", &["error", "set", "simd", "spec", "string", "util", "values", "vector"]),
     (
-        "cli",
+        "internals",
+        &["engine", "published", "set", "shuffle", "simd", "strategies", "util", "vector"],
+    ),
+    ("nearest", &["config", "engine", "error", "exec", "families", "operator", "spec", "util"]),
+    ("operator", &["error"]),
+    (
+        "plan",
         &[
-            "cluster",
             "config",
+            "engine",
             "exec",
-            "files",
+            "families",
             "functions",
             "nearest",
-            "session",
+            "results",
+            "shuffle",
             "spec",
             "sql",
-            "storage",
-            "util",
         ],
     ),
+    ("results", &["operator", "util"]),
+    (
+        "session",
+        &[
+            "config",
+            "engine",
+            "families",
+            "functions",
+            "plan",
+            "published",
+            "set",
+            "sql",
+            "string",
+            "vector",
+        ],
+    ),
+    ("shuffle", &["engine", "operator", "spec"]),
+    ("spec", &["predicate"]),
+    ("sql", &[]),
+    ("storage", &[]),
+    ("strategies", &["engine", "published", "set", "string", "vector"]),
 ];
 
 /// The modules of `exec`; each may use those that stand before it.
@@ -119,207 +151,18 @@ const RINGS: [(&str, usize); 7] = [
     ("plan/relations", 2),
 ];
 
-pub(super) fn files(folder: &Path, found: &mut Vec<PathBuf>) {
-    for entry in fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
-        match path.is_dir() {
-            true => files(&path, found),
-            false if path.extension().is_some_and(|e| e == "rs") => found.push(path),
-            false => {}
-        }
-    }
+fn src() -> std::path::PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("src")
 }
 
-/// The code of a file without comments and its tests.
-pub(super) fn code(path: &Path) -> String {
-    let text = fs::read_to_string(path).unwrap();
-    let text = text.split("\n#[cfg(test)]\nmod tests {").next().unwrap_or_default();
-    let lines = text.lines().filter(|line| !line.trim_start().starts_with("//"));
-    lines.collect::<Vec<_>>().join("\n")
-}
-
-/// The modules that `code` names behind `parent` (such as `crate::`), one by one or in braces.
-fn used(code: &str, parent: &str) -> BTreeSet<String> {
-    let mut names = BTreeSet::new();
-    let mut add = |text: &str| {
-        let name = |c: &char| c.is_alphanumeric() || *c == '_';
-        names.insert(text.trim_start().chars().take_while(name).collect::<String>())
-    };
-    for rest in code.split(parent).skip(1) {
-        let Some(list) = rest.strip_prefix('{') else {
-            add(rest);
-            continue;
-        };
-        let mut depth = 0;
-        let mut start = 0;
-        for (place, c) in list.char_indices() {
-            match c {
-                '}' if depth == 0 => {
-                    add(&list[start..place]);
-                    break;
-                }
-                '{' => depth += 1,
-                '}' => depth -= 1,
-                ',' if depth == 0 => {
-                    add(&list[start..place]);
-                    start = place + 1;
-                }
-                _ => {}
-            }
-        }
-    }
-    names
-}
-
-/// The name of a file or folder as a module.
-fn module_of(path: &Path) -> String {
-    path.file_stem().unwrap().to_string_lossy().into_owned()
-}
-
-/// The modules of a folder, and by each name that its `mod.rs` gives out the module that it comes from.
-fn modules(folder: &Path) -> (BTreeSet<String>, BTreeMap<String, String>) {
-    let entries = fs::read_dir(folder).unwrap().map(|entry| module_of(&entry.unwrap().path()));
-    let modules: BTreeSet<String> =
-        entries.filter(|name| !["mod", "tests"].contains(&name.as_str())).collect();
-    let code = code(&folder.join("mod.rs"));
-    let mut given = BTreeMap::new();
-    for statement in code.split("use ").skip(1).filter_map(|rest| rest.split(';').next()) {
-        let statement = statement.trim_start_matches("self::");
-        let Some((module, names)) = statement.split_once("::") else { continue };
-        if modules.contains(module) {
-            let words = names.split(|c: char| !c.is_alphanumeric() && c != '_');
-            given.extend(words.map(|word| (word.to_string(), module.to_string())));
-        }
-    }
-    (modules, given)
-}
-
-/// The modules of a folder of `src` that each of them uses, itself or by way of others.
-fn reach(src: &Path, folder: &str) -> BTreeMap<String, BTreeSet<String>> {
-    let root = src.join(folder);
-    let (modules, given) = modules(&root);
-    let mut uses: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-    let mut all = vec![];
-    files(&root, &mut all);
-    for path in all {
-        let within: Vec<String> =
-            path.strip_prefix(&root).unwrap().iter().map(|part| module_of(part.as_ref())).collect();
-        if within.iter().any(|part| part == "tests") || within == ["mod"] {
-            continue;
-        }
-        let code = code(&path);
-        let mut names = used(&code, &format!("crate::{}::", folder.replace('/', "::")));
-        if within.len() == 1 || within[1..] == ["mod"] {
-            names.extend(used(&code, "super::"));
-        }
-        let resolve = |name: String| match modules.contains(&name) {
-            true => Some(name),
-            false => given.get(&name).cloned(),
-        };
-        uses.entry(within[0].clone()).or_default().extend(names.into_iter().filter_map(resolve));
-    }
-    loop {
-        let before: usize = uses.values().map(BTreeSet::len).sum();
-        let known = uses.clone();
-        for others in uses.values_mut() {
-            let further = others.iter().filter_map(|other| known.get(other)).flatten().cloned();
-            *others = further.chain(others.iter().cloned()).collect();
-        }
-        if before == uses.values().map(BTreeSet::len).sum::<usize>() {
-            return uses;
-        }
-    }
-}
-
-/// The folders of `src` with modules of their own, by their paths, without tests.
-fn folders(src: &Path, folder: &str, found: &mut Vec<String>) {
-    for entry in fs::read_dir(src.join(folder)).unwrap() {
-        let path = entry.unwrap().path();
-        let name = module_of(&path);
-        if path.is_dir() && name != "tests" {
-            let inner = if folder.is_empty() { name } else { format!("{folder}/{name}") };
-            found.push(inner.clone());
-            folders(src, &inner, found);
-        }
-    }
-}
-
-/// Modules inside a folder depend on each other in one direction as well, but for the rings that are left.
 #[test]
 fn rings_of_modules_do_not_grow() {
-    let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
-    let mut all = vec![];
-    folders(&src, "", &mut all);
-    all.retain(|folder| src.join(folder).join("mod.rs").exists());
-    let mut wrong = vec![];
-    for folder in &all {
-        let known = RINGS.iter().find(|(ringed, _)| ringed == folder);
-        let most = known.map_or(1, |(_, most)| *most);
-        let reach = reach(&src, folder);
-        let ring = |module: &String| -> Vec<String> {
-            let back = |other: &&String| reach.get(*other).is_some_and(|far| far.contains(module));
-            let far = reach[module].iter().filter(back).filter(|other| *other != module);
-            far.chain([module]).cloned().collect()
-        };
-        let greatest = reach.keys().map(ring).max_by_key(Vec::len).unwrap_or_default();
-        if greatest.len().max(1) != most {
-            wrong.push(format!("{folder}: {} instead of {most}: {greatest:?}", greatest.len()));
-        }
-    }
-    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-    assert!(all.len() > 40, "{} folders", all.len());
-}
-
-#[test]
-fn names_in_braces_are_found() {
-    let code = "use crate::{a::{b, c}, d};\nlet x = crate::e::f();";
-    let names: Vec<_> = used(code, "crate::").into_iter().collect();
-    assert_eq!(names, ["a", "d", "e"]);
+    assert_rings(&src(), &RINGS, 30);
 }
 
 #[test]
 fn folders_depend_on_each_other_in_one_direction() {
-    let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
-    let mut all = vec![];
-    files(&src, &mut all);
-    let allowed: BTreeMap<_, _> = ALLOWED.into_iter().collect();
-    let mut wrong = vec![];
-    let mut met = BTreeSet::new();
-    let mut arrows = BTreeSet::new();
-    for path in all {
-        let within = path.strip_prefix(&src).unwrap();
-        let is_test = within.components().any(|part| {
-            let name = part.as_os_str().to_string_lossy();
-            name == "tests" || name == "tests.rs"
-        });
-        let first = within.components().next().unwrap().as_os_str().to_string_lossy();
-        let folder = first.trim_end_matches(".rs").to_string();
-        if is_test || folder == "lib" || folder == "main" {
-            continue;
-        }
-        let Some(may_use) = allowed.get(folder.as_str()) else {
-            wrong.push(format!("{folder} has no line in this test"));
-            continue;
-        };
-        for other in used(&code(&path), "crate::") {
-            // Items of the root are of the public interface.
-            if !allowed.contains_key(other.as_str()) || other == folder {
-                continue;
-            }
-            if !may_use.contains(&other.as_str()) {
-                wrong.push(format!("{} uses {other}", within.display()));
-            }
-            arrows.insert((folder.clone(), other));
-        }
-        met.insert(folder);
-    }
-    for (folder, others) in ALLOWED {
-        let unused = others.iter().filter(|o| !arrows.contains(&(folder.into(), o.to_string())));
-        wrong.extend(unused.map(|other| format!("{folder} uses {other} no longer")));
-    }
-    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-    let known: BTreeSet<String> = ALLOWED.iter().map(|(name, _)| name.to_string()).collect();
-    assert_eq!(met, known, "a folder is gone");
+    assert_directions(&src(), &ALLOWED, &BELOW);
 }
 
 /// Rows flow through `exec` in one direction, and so do the uses of its modules.
@@ -357,34 +200,5 @@ fn modules_of_the_operator_depend_on_earlier_ones() {
 /// No folder above the boundary names what only one family has.
 #[test]
 fn nothing_above_the_boundary_names_tokens() {
-    let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
-    let (mut wrong, mut read) = (vec![], 0);
-    for folder in ["spec", "engine", "exec", "shuffle", "plan", "cluster"] {
-        let mut all = vec![];
-        files(&src.join(folder), &mut all);
-        for path in all {
-            let within = path.strip_prefix(&src).unwrap();
-            if within.to_string_lossy().contains("tests") {
-                continue;
-            }
-            read += 1;
-            let code = code(&path);
-            // The example of an error message names a function of a family.
-            let lines = code.lines().filter(|line| !line.contains("const EXAMPLE: &str ="));
-            let words =
-                lines.flat_map(|line| line.split(|c: char| !c.is_alphanumeric() && c != '_'));
-            // Metrics keep their names; a module below the boundary has the last one.
-            let known = ["build_tokens", "tokens", "byte_tokens"];
-            let of_sets = |word: &&str| {
-                let lower = word.to_lowercase();
-                let names = ["token", "jaccard", "overlap", "setcollection"];
-                !known.contains(word) && names.iter().any(|name| lower.contains(name))
-            };
-            for word in words.filter(of_sets) {
-                wrong.push(format!("{}: {word}", within.display()));
-            }
-        }
-    }
-    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-    assert!(read > 50, "{read} files");
+    assert_no_tokens(&src(), &["spec", "exec", "shuffle", "plan", "cluster"], 50);
 }

@@ -63,7 +63,11 @@ pub fn library() -> Result<PathBuf, String> {
 
 /// All sources of kernels and emulator.
 fn sources() -> io::Result<BTreeMap<PathBuf, Vec<u8>>> {
-    let kernels = Path::new(env!("CARGO_MANIFEST_DIR")).join("kernels");
+    // The tests of a crate of the workspace lie deeper than the kernels.
+    let folders = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors();
+    let mut kernels = folders.map(|folder| folder.join("kernels"));
+    let kernels = kernels.find(|kernels| kernels.join("emulator").is_dir());
+    let kernels = kernels.ok_or_else(|| io::Error::other("there is no folder kernels"))?;
     let mut sources = BTreeMap::new();
     for folder in [kernels.clone(), kernels.join("emulator")] {
         for entry in fs::read_dir(folder)? {

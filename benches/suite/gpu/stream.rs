@@ -4,9 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use datafusion::common::Result;
-use datafusion::execution::memory_pool::{
-    MemoryConsumer, MemoryPool, MemoryReservation, UnboundedMemoryPool,
-};
+use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool, UnboundedMemoryPool};
 use datafusion_simjoin::internals::engine::{Funnel, PrepareContext};
 use datafusion_simjoin::internals::set::JoinSpec;
 use datafusion_simjoin::internals::set::SetCollection;
@@ -16,6 +14,7 @@ use datafusion_simjoin::internals::set::{
     Candidate, CandidateChunk, CandidateFilter, CandidateSource, SourceProgress,
 };
 use datafusion_simjoin::internals::util::cancel::CancelFlag;
+use simjoin_core::memory::Memory;
 
 use crate::data;
 
@@ -39,7 +38,10 @@ impl Replay {
 }
 
 impl CandidateFilter for Replay {
-    fn open(self: Arc<Self>, _: &MemoryReservation) -> Result<Box<dyn CandidateSource>> {
+    fn open(
+        self: Arc<Self>,
+        _: &dyn Memory,
+    ) -> simjoin_core::error::Result<Box<dyn CandidateSource>> {
         let thread = self.next.fetch_add(1, Ordering::Relaxed) as usize;
         let stream = Arc::clone(&self.stream);
         Ok(Box::new(ReplaySource { stream, thread, chunk: 0, group: 0, at: 0 }))
@@ -184,12 +186,12 @@ pub fn filter(
     match filter {
         Filter::Allpairs => {
             let index = Arc::new(PrefixIndex::try_new(Arc::clone(sets), *spec, context)?);
-            let source = || PrefixIndex::source(&index, &reservation);
+            let source = || Ok(PrefixIndex::source(&index, &reservation)?);
             run(sets, spec, threads, limit, source, keep)
         }
         Filter::Ppjoin => {
             let index = Arc::new(PositionalIndex::try_new(Arc::clone(sets), *spec, 0, context)?);
-            let source = || PositionalIndex::source(&index, &reservation);
+            let source = || Ok(PositionalIndex::source(&index, &reservation)?);
             run(sets, spec, threads, limit, source, keep)
         }
     }

@@ -25,7 +25,7 @@ fn spec(bounds: Bounds, tasks: usize) -> Result<(GridSpec, Arc<dyn Axis>)> {
     let spec =
         GridSpec { predicate, tasks, visits_once: [false, false], pairs: GridPairs::default() };
     // No expression is read here.
-    Ok((spec, SetFamily::new(|_| None).axis(predicate)?))
+    Ok((spec, SetFamily::default().axis(predicate)?))
 }
 
 /// The rows of each side, counted by the product.

@@ -53,8 +53,7 @@ pub(super) fn read(
     };
     let join = read_join(node.join, &input, reader)?;
     let options = read_options(&node.options)?;
-    let family = reader.family(join.predicate.family())?;
-    SetSimilarityJoinExec::of_family(input, join, family, options, mode, node.reason)
+    SetSimilarityJoinExec::try_new_in_mode(input, join, reader.families, options, mode, node.reason)
 }
 
 pub(super) fn write_input(input: &JoinInput) -> JoinInputNode {

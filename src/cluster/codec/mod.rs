@@ -36,17 +36,17 @@ use datafusion_proto::physical_plan::{
     PhysicalExtensionCodec, PhysicalPlanDecodeContext, PhysicalProtoConverterExtension,
 };
 use datafusion_proto::protobuf::{PhysicalExprNode, Schema as SchemaNode};
+use messages::{DeclinedNode, Envelope, JoinPartsNode, Operator, OperatorKind};
 use prost::Message;
 
-use crate::engine::Families;
 use crate::exec::{JoinPartsExec, SetSimilarityJoinExec};
+use crate::families::Families;
 use crate::files::{Pipes, watch_plan};
 use crate::functions;
 use crate::nearest::{BestPairsExec, NearestJoinExec};
 use crate::plan::{SimilarityJoinDeclinedExec, marker_functions};
 use crate::session::families;
 use crate::shuffle::{AxisGridExec, AxisHistogramExec};
-use messages::{DeclinedNode, Envelope, JoinPartsNode, Operator, OperatorKind};
 
 /// The version of the messages. It grows with every change of them.
 const FORMAT: u32 = 8;

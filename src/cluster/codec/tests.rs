@@ -138,7 +138,8 @@ async fn every_mode_survives() {
         let join = join.join().clone();
         let options = crate::SimJoinOptions::default();
         let plan: Arc<dyn ExecutionPlan> = Arc::new(
-            SetSimilarityJoinExec::of_family(input, join, sets(), options, mode, reason).unwrap(),
+            SetSimilarityJoinExec::try_new_in_mode(input, join, &families(), options, mode, reason)
+                .unwrap(),
         );
         assert_eq!(told(&plan), told(&through_bytes(&ctx, &plan).unwrap()));
     }

@@ -29,8 +29,8 @@ use crate::exec::rows::payload::PayloadBuilder;
 use crate::exec::rows::ranks::{Partners, Ranks, comparable};
 use crate::exec::rows::visited::Visited;
 use crate::exec::sink::PairSink;
+use crate::operator::errors::{is_out_of_device_memory, is_out_of_memory};
 use crate::util::cancel::CancelFlag;
-use crate::util::errors::{is_out_of_device_memory, is_out_of_memory};
 
 /// Called with what has been chosen, and again with the notes of a device that fails.
 pub(crate) type OnChoice = Arc<dyn Fn(Chosen) + Send + Sync>;
@@ -404,7 +404,7 @@ impl BuildPlan {
         }
         let own = reservation.new_empty();
         let buffer = self.layout.spec.buffer_bytes();
-        match own.try_grow(buffer).and_then(|()| prepared.open(&own)) {
+        match own.try_grow(buffer).and_then(|()| Ok(prepared.open(&own)?)) {
             Ok(_) => Ok(own.size()),
             Err(error) if is_out_of_memory(&error) && !self.is_free_to_choose() => Ok(about),
             Err(error) => Err(error),

@@ -21,8 +21,8 @@ use crate::exec::rows::arguments::EncodedArguments;
 use crate::exec::rows::payload::PayloadBuilder;
 use crate::exec::rows::ranks::Ranks;
 use crate::exec::rows::slices::Slices;
+use crate::operator::errors::is_out_of_memory;
 use crate::util::buffers::SeenBuffers;
-use crate::util::errors::is_out_of_memory;
 
 /// The build side while it is being read.
 pub(crate) struct BuildCollector {
@@ -167,7 +167,7 @@ impl BuildCollector {
             let Share { encoder, keys, .. } = &mut share;
             let added =
                 encoder.push(first_row, &arguments.as_input(), keys, &self.reservation, base);
-            if let Err(error) = added {
+            if let Err(error) = added.map_err(DataFusionError::from) {
                 if plan.spill == SpillChoice::Never || !is_out_of_memory(&error) {
                     return Err(out_of_memory(error, &plan.layout, first_row as usize));
                 }

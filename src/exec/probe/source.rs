@@ -24,7 +24,7 @@ use crate::exec::rows::feed::SegmentReader;
 use crate::exec::rows::inputs::ProbeRows;
 use crate::exec::rows::payload::Payload;
 use crate::exec::rows::slices::shared_rows;
-use crate::util::errors::is_out_of_memory;
+use crate::operator::errors::is_out_of_memory;
 
 /// The most batches that are open at the same time: one whose candidates a device verifier
 /// collects, and one for each of its packs on their way.

@@ -18,7 +18,7 @@ use crate::exec::build_side::BuildSide;
 use crate::exec::layout::Layout;
 use crate::exec::metrics::ProbeMetrics;
 use crate::exec::probe::source::{Held, Opened, ProbeInput, ProbeSource, wait_for_others};
-use crate::util::errors::is_out_of_memory;
+use crate::operator::errors::is_out_of_memory;
 
 /// Work between two looks at the runtime, which may have cancelled the query.
 const TIME_SLICE: Duration = Duration::from_millis(5);
@@ -240,7 +240,7 @@ impl ProbeStream {
         let Some(cursor) = &mut self.cursor else {
             return internal_err!("a cursor has ended before its input");
         };
-        match self.source.open(part, held, &mut |unit| cursor.feed(unit)).await? {
+        match self.source.open(part, held, &mut |unit| Ok(cursor.feed(unit)?)).await? {
             Opened::Batch(batch) => {
                 let reserved = self.source.reserved() + self.cursor_reservation.size();
                 self.metrics.counters.peak_bytes.set_max(reserved);
@@ -290,7 +290,7 @@ fn poll_cursor(
     matches: &mut MatchBuffer,
 ) -> Poll<Result<Progress>> {
     match cursor {
-        Some(cursor) => cursor.poll(cx, matches),
+        Some(cursor) => cursor.poll(cx, matches).map_err(Into::into),
         None => Poll::Ready(Ok(Progress::Ended)),
     }
 }

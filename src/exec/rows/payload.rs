@@ -14,10 +14,10 @@ use arrow::downcast_primitive_array;
 use datafusion::common::{Result, internal_err};
 
 use crate::engine::{Collection, RowGroups};
+use crate::operator::row_bytes::{range_bytes, widest_row};
 use crate::util::buffers::SeenBuffers;
 use crate::util::cancel::CancelFlag;
 use crate::util::parallel;
-use crate::util::row_bytes::{range_bytes, widest_row};
 
 /// A column in one piece is at most this large, so that no 32-bit offset overflows.
 const MAX_PIECE_BYTES: usize = 1 << 30;

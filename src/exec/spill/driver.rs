@@ -14,7 +14,6 @@ use tokio::sync::OwnedSemaphorePermit;
 use super::choices::PieceChoice;
 use super::context::SpillContext;
 use super::queue::BatchQueue;
-
 use super::stored::{PieceJoin, StoredBuild};
 use crate::engine::Probes;
 use crate::exec::answer::output::BatchLimits;
@@ -26,7 +25,7 @@ use crate::exec::rows::feed::{SegmentFeed, SegmentReader};
 use crate::exec::rows::segment::{Segment, SpilledSide};
 use crate::exec::rows::slices::Slices;
 use crate::exec::rows::visited::Visited;
-use crate::util::errors::is_out_of_memory;
+use crate::operator::errors::is_out_of_memory;
 
 /// The least bytes for the probe rows of a worker, where there are several workers.
 const ROWS_BYTES: usize = 256 << 10;

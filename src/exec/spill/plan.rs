@@ -11,6 +11,7 @@ use datafusion::physical_expr::expressions::Column;
 use crate::config::SimJoinOptions;
 use crate::engine::{KeyConverter, Orders, StoredForm};
 use crate::exec::layout::{Layout, Sides};
+use crate::families::Bound;
 use crate::spec::{Residual, ResidualColumn, Side, SimilarityJoin};
 
 /// The form of both sides of a join on disk, and the joins over it.
@@ -68,7 +69,13 @@ impl StoredPlan {
         }
         let both = over_stored(join, &stored, [true, true], has_keys)?;
         // A matcher reads stored values as it reads those of the inputs.
-        let matcher = || Arc::clone(&layout.matcher);
+        let bound = |join: &SimilarityJoin, is_stored: [bool; 2]| {
+            let source = |side: usize| match is_stored[side] {
+                true => Arc::clone(&join.arguments[side]),
+                false => Arc::clone(&layout.sources[side]),
+            };
+            Bound { matcher: Arc::clone(&layout.matcher), sources: [source(0), source(1)] }
+        };
         let build = layout.build();
         let direct = match layout.self_join || layout.spec.orders == Orders::Mirrored {
             true => None,
@@ -76,7 +83,8 @@ impl StoredPlan {
                 let mut sides = [true, true];
                 sides[layout.probe as usize] = false;
                 let join = over_stored(join, &stored, sides, has_keys)?;
-                Some(Arc::new(Layout::try_new(join, matcher(), Sides::Two(build), options)?))
+                let bound = bound(&join, sides);
+                Some(Arc::new(Layout::try_new(join, bound, Sides::Two(build), options)?))
             }
         };
         let once = layout.spec.orders == Orders::Unordered;
@@ -84,10 +92,12 @@ impl StoredPlan {
             Orders::Given => Sides::Two(build),
             Orders::Mirrored | Orders::Unordered => Sides::Mirrored(build),
         };
-        let cross = Layout::try_new(both.clone(), matcher(), sides, options)?;
+        let of_both = bound(&both, [true, true]);
+        let cross = Layout::try_new(both.clone(), of_both, sides, options)?;
         let itself = match layout.self_join {
             true => {
-                let mut itself = Layout::try_new(both, matcher(), Sides::Itself, options)?;
+                let bound = bound(&both, [true, true]);
+                let mut itself = Layout::try_new(both, bound, Sides::Itself, options)?;
                 if once {
                     // The same piece meets other rows afterwards, which may need more of its
                     // columns.

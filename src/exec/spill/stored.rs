@@ -18,7 +18,7 @@ use crate::exec::expected::Expected;
 use crate::exec::layout::Layout;
 use crate::exec::metrics::BuildMetrics;
 use crate::exec::rows::segment::SpilledSide;
-use crate::util::errors::is_out_of_memory;
+use crate::operator::errors::is_out_of_memory;
 
 /// Stored bytes for a task that reads a piece, at least: dictionaries that are merged take memory
 /// and time.

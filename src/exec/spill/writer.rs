@@ -15,7 +15,7 @@ use super::files::{OpenFile, Progress, Written, disk_error, open_file};
 use crate::engine::{ANYWHERE, StoredForm, StoredRows};
 use crate::exec::rows::payload::stored_bytes;
 use crate::exec::rows::segment::{Segment, SpilledSide};
-use crate::util::row_bytes::widest_row;
+use crate::operator::row_bytes::widest_row;
 
 /// Rows of a batch on disk, at most: reading takes the memory of a batch.
 const BATCH_ROWS: usize = 8192;
@@ -272,7 +272,7 @@ mod tests {
         };
         let call = Call { function: Measure::Jaccard.function(), first: Side::Left };
         let predicate = Predicate::new(call, 0.5);
-        let family = SetFamily::new(crate::functions::measure_of);
+        let family = SetFamily::default();
         let axis = family.axis(predicate).unwrap();
         let bands = Arc::new(Bands::new(vec![], 0, axis.as_ref(), 1, false));
         let form = Arc::new(kind);

@@ -5,7 +5,7 @@ use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use futures::TryStreamExt;
 
 use super::*;
-use crate::util::errors::is_out_of_memory;
+use crate::operator::errors::is_out_of_memory;
 
 /// The partitions of a plan, each of which gives a batch before any gives a second one, then the rest
 /// of the last partition first.

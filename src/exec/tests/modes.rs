@@ -130,10 +130,10 @@ async fn tasks_that_each_read_the_build_side_give_the_join_together() {
                         Side::Left => (l, probe),
                         Side::Right => (probe, l),
                     };
-                    SetSimilarityJoinExec::of_family(
+                    SetSimilarityJoinExec::try_new_in_mode(
                         JoinInput::Two { left, right, build, partitions: 1 },
                         case.join(need),
-                        sets(),
+                        &families(),
                         SimJoinOptions::default(),
                         JoinMode::Broadcast,
                         None,
@@ -168,10 +168,10 @@ async fn tasks_with_parts_of_both_sides_give_the_join_together() {
                 let plan = |task: Option<usize>| {
                     let [left, right] =
                         [&left, &right].map(|rows| left_with(&by_key(rows, partitions), task));
-                    SetSimilarityJoinExec::of_family(
+                    SetSimilarityJoinExec::try_new_in_mode(
                         JoinInput::Two { left, right, build, partitions: 1 },
                         case.join(need),
-                        sets(),
+                        &families(),
                         SimJoinOptions::default(),
                         mode,
                         None,
@@ -189,10 +189,10 @@ async fn tasks_with_parts_of_both_sides_give_the_join_together() {
         for need in [Need::Rows, Need::Counts(None)] {
             let plan = |task: Option<usize>| {
                 let input = left_with(&by_key(&left, partitions), task);
-                SetSimilarityJoinExec::of_family(
+                SetSimilarityJoinExec::try_new_in_mode(
                     JoinInput::Itself { input, partitions: 1 },
                     case.join(need),
-                    sets(),
+                    &families(),
                     SimJoinOptions::default(),
                     mode,
                     None,
@@ -227,7 +227,8 @@ async fn pairs_that_stand_for_both_orders_are_found_in_one() {
         };
         let plan = |input: JoinInput, mode: JoinMode, need: Need| {
             let (join, options) = (case.join(need), options.clone());
-            SetSimilarityJoinExec::of_family(input, join, sets(), options, mode, None).unwrap()
+            SetSimilarityJoinExec::try_new_in_mode(input, join, &families(), options, mode, None)
+                .unwrap()
         };
         for need in [Need::Rows, Need::Counts(None)] {
             for build in [Side::Left, Side::Right] {
@@ -264,10 +265,10 @@ async fn one_task_gives_every_join_type() {
         let itself = JoinInput::Itself { input: Arc::clone(&l), partitions: 5 };
         let two = JoinInput::Two { left: l, right: r, build: Side::Left, partitions: 1 };
         for (input, right) in [(two, &right), (itself, &left)] {
-            let plan = SetSimilarityJoinExec::of_family(
+            let plan = SetSimilarityJoinExec::try_new_in_mode(
                 input,
                 case.join(Need::Rows),
-                sets(),
+                &families(),
                 SimJoinOptions::default(),
                 JoinMode::Single,
                 None,
@@ -293,7 +294,7 @@ async fn inputs_that_do_not_fit_the_mode_are_refused() {
     let rows = random_rows(&mut StdRng::seed_from_u64(1), 9);
     let plan = |input, mode| {
         let (join, options) = (case.join(Need::Rows), SimJoinOptions::default());
-        SetSimilarityJoinExec::of_family(input, join, sets(), options, mode, None)
+        SetSimilarityJoinExec::try_new_in_mode(input, join, &families(), options, mode, None)
     };
     let many = || source(&rows, 3, 3);
     let two = |left, right| JoinInput::Two { left, right, build: Side::Left, partitions: 1 };
@@ -307,7 +308,14 @@ async fn inputs_that_do_not_fit_the_mode_are_refused() {
         let case = Case { join_type, keyed: true, ..case };
         let (join, options) = (case.join(need), SimJoinOptions::default());
         let mode = JoinMode::Mirrored { keys: 1 };
-        SetSimilarityJoinExec::of_family(two(many(), many()), join, sets(), options, mode, None)
+        SetSimilarityJoinExec::try_new_in_mode(
+            two(many(), many()),
+            join,
+            &families(),
+            options,
+            mode,
+            None,
+        )
     };
     assert!(mirrored(JoinType::Inner, Need::Rows).is_ok());
     for (join_type, need) in [

@@ -8,10 +8,12 @@ use datafusion::execution::memory_pool::{
 };
 use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
 use parking_lot::Mutex;
+use simjoin_core::memory::Memory;
 
 use super::*;
 use crate::config::DeviceChoice;
-use crate::engine::{Argument, Cursor, Funnel, MatchBuffer, PreparedJoin, ProbeUnit, Progress};
+use crate::engine::{Cursor, Funnel, MatchBuffer, PreparedJoin, ProbeUnit, Progress};
+use crate::error;
 use crate::exec::answer::output::BatchLimits;
 use crate::exec::build::BuildPlan;
 use crate::exec::build::headroom::Headroom;
@@ -42,7 +44,7 @@ struct Reordered {
 }
 
 impl PreparedJoin for Reordered {
-    fn open(&self, _: &MemoryReservation) -> Result<Box<dyn Cursor>> {
+    fn open(&self, _: &dyn Memory) -> error::Result<Box<dyn Cursor>> {
         Ok(Box::new(ReorderedCursor {
             inner: Arc::clone(&self.inner),
             asks_ahead: self.asks_ahead,
@@ -70,7 +72,7 @@ struct ReorderedCursor {
 }
 
 impl Cursor for ReorderedCursor {
-    fn feed(&mut self, unit: ProbeUnit) -> Result<()> {
+    fn feed(&mut self, unit: ProbeUnit) -> error::Result<()> {
         let number = unit.number;
         let mut cursor = self.inner.open(&unlimited())?;
         cursor.feed(unit)?;
@@ -87,7 +89,11 @@ impl Cursor for ReorderedCursor {
         self.finished = true;
     }
 
-    fn poll(&mut self, cx: &mut Context<'_>, found: &mut MatchBuffer) -> Poll<Result<Progress>> {
+    fn poll(
+        &mut self,
+        cx: &mut Context<'_>,
+        found: &mut MatchBuffer,
+    ) -> Poll<error::Result<Progress>> {
         let done = self.units.is_empty();
         let asks = self.asks_ahead && !std::mem::replace(&mut self.asked, true);
         if !self.finished && (asks || done) {
@@ -197,12 +203,10 @@ impl Probe<'_> {
         let shared: Arc<dyn MemoryPool> = Arc::<Refusing>::clone(&pool);
         let layout = Arc::new({
             let schema = schema();
-            let types = [Side::Left, Side::Right]
-                .map(|side| self.join.argument(side).data_type(&schema).unwrap());
-            let matcher =
-                sets().bind(self.join.predicate, types.each_ref().map(Argument::of_type)).unwrap();
+            let arguments = self.join.arguments.each_ref().map(|of| (of, schema.as_ref()));
+            let bound = families().bind(self.join.predicate, arguments).unwrap();
             let sides = self.build.map_or(Sides::Itself, Sides::Two);
-            Layout::try_new(self.join, matcher, sides, &self.options).unwrap()
+            Layout::try_new(self.join, bound, sides, &self.options).unwrap()
         });
         let metrics = ExecutionPlanMetricsSet::new();
         let plan = BuildPlan {
@@ -395,7 +399,7 @@ async fn short_memory_closes_batches_instead_of_failing() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn batches_of_two_inputs_are_on_the_device_together() {
     use crate::emulator::Emulator;
-    use crate::gpu::Device;
+    use simjoin_core::gpu::Device;
     let Some(emulator) = Emulator::get() else { return };
     let lease = emulator.device();
     let mut rng = StdRng::seed_from_u64(5);

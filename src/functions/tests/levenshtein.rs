@@ -15,7 +15,7 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
 use super::{call, column, scalar};
-use crate::functions::{StringFunction, levenshtein};
+use crate::functions::{is_levenshtein, levenshtein};
 
 fn random(rng: &mut StdRng, rows: usize) -> ArrayRef {
     let alphabet: Vec<char> = "abcdeé中😀ж".chars().collect();
@@ -99,7 +99,7 @@ async fn sessions_answer_as_those_of_datafusion() -> Result<()> {
     let ours = SessionContext::new_with_state(crate::install(builder)?.build());
     let of = |context: &SessionContext| {
         let state = context.state();
-        StringFunction::is_levenshtein(&state.scalar_functions()["levenshtein"])
+        is_levenshtein(&state.scalar_functions()["levenshtein"])
     };
     assert!(of(&stock) && !of(&ours));
     let rows = "FROM (VALUES ('kitten', 'sitting'), ('', 'é'), (NULL, 'a'), ('a', NULL)) t(a, b)";

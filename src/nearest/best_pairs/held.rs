@@ -15,7 +15,7 @@ use futures::{StreamExt, stream};
 
 use crate::exec::expected;
 use crate::nearest::table::Table;
-use crate::util::streams::StreamsExec;
+use crate::operator::streams::StreamsExec;
 
 /// Inputs may take this part of the memory that is left.
 const PART_OF_LIMIT: usize = 8;

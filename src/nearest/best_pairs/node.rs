@@ -28,12 +28,12 @@ use super::held::{Held, room};
 use super::one_to_one::is_matched;
 use super::search::{Found, OnRound, Search};
 use super::top::Pair;
-use crate::engine::Families;
 use crate::exec::{JoinInput, SetSimilarityJoinExec};
+use crate::families::Families;
 use crate::nearest::output::Output;
+use crate::operator::errors::is_out_of_memory;
+use crate::operator::once::OnceExecution;
 use crate::spec::{BestPairs, Side, SimilarityJoin, TieBreak};
-use crate::util::errors::is_out_of_memory;
-use crate::util::once::OnceExecution;
 
 /// A similarity join of which the best pairs are needed.
 ///

@@ -11,8 +11,8 @@ use futures::StreamExt;
 
 use super::top::{Pair, Picked, Top};
 use crate::config::SimJoinOptions;
-use crate::engine::Families;
 use crate::exec::{ProcessCores, SetSimilarityJoinExec};
+use crate::families::Families;
 use crate::nearest::best::{ScoreKey, key_of, score_of};
 use crate::nearest::numbered::{Numbered, NumberedPairs};
 use crate::nearest::table::Table;

@@ -34,8 +34,7 @@ impl Distribution<'_> {
                 partitions: *partitions,
             },
         };
-        let family = Arc::clone(&self.family);
-        let unmatched = Distribution { input, join: right, family, ..self }.plan()?;
+        let unmatched = Distribution { input, join: right, ..self }.plan()?;
         let padded = ProjectionExec::try_new(padding, unmatched)?;
         let matched = Distribution { join: left, ..self }.plan()?;
         Ok(Arc::new(JoinPartsExec::try_new(vec![matched, Arc::new(padded)])?))

@@ -28,9 +28,9 @@ use datafusion::prelude::SessionConfig;
 
 use self::size::Size;
 use crate::config::{BuildSideChoice, DistributionChoice, SimJoinOptions};
-use crate::engine::Family;
 use crate::exec::{JoinInput, JoinMode, SetSimilarityJoinExec};
-use crate::spec::{Need, Side, SimilarityJoin};
+use crate::families::Families;
+use crate::spec::{Need, Preserved, Side, SimilarityJoin};
 
 /// Says that a session plans for a cluster, whose tasks run in processes of their own.
 ///
@@ -65,7 +65,7 @@ pub(crate) struct Distribution<'a> {
     /// As one process would run it.
     pub input: JoinInput,
     pub join: SimilarityJoin,
-    pub family: Arc<dyn Family>,
+    pub families: &'a Families,
     pub options: &'a SimJoinOptions,
     pub tasks: usize,
     /// Per side, whether two readings of its input give the same rows, in whatever order.
@@ -91,15 +91,15 @@ impl Distribution<'_> {
         match self.choose() {
             Shared::AsTwo => self.full(),
             Shared::ByNone(reason) => {
-                let Self { input, join, family, options, .. } = self;
+                let Self { input, join, families, options, .. } = self;
                 let input = match input {
                     JoinInput::Itself { input, .. } => JoinInput::Itself { input, partitions: 1 },
                     two => two,
                 };
-                Ok(Arc::new(SetSimilarityJoinExec::of_family(
+                Ok(Arc::new(SetSimilarityJoinExec::try_new_in_mode(
                     input,
                     join,
-                    family,
+                    families,
                     options.clone(),
                     JoinMode::Single,
                     Some(reason),
@@ -107,10 +107,10 @@ impl Distribution<'_> {
             }
             Shared::Broadcast(build, reason) => {
                 let [left, right] = self.sides()?;
-                Ok(Arc::new(SetSimilarityJoinExec::of_family(
+                Ok(Arc::new(SetSimilarityJoinExec::try_new_in_mode(
                     JoinInput::Two { left, right, build, partitions: 1 },
                     self.join,
-                    self.family,
+                    self.families,
                     self.options.clone(),
                     JoinMode::Broadcast,
                     Some(reason),

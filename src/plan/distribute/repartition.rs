@@ -29,13 +29,13 @@ impl Distribution<'_> {
         let histograms = || -> Result<Vec<_>> {
             let of_side = |side: &Side| {
                 let input = reset_plan_states(Arc::clone(&inputs[*side as usize]))?;
-                histogram(input, self.placed_rows(*side))
+                histogram(input, self.placed_rows(*side)?)
             };
             measured.iter().map(of_side).collect()
         };
         let grid = |side: Side| {
             let input = Arc::clone(&inputs[side as usize]);
-            AxisGridExec::try_new(input, histograms()?, self.placed_rows(side), spec)
+            AxisGridExec::try_new(input, histograms()?, self.placed_rows(side)?, spec)
         };
         let (left, right) = (grid(Side::Left)?, grid(Side::Right)?);
         let build = match (self.join.need, &self.input) {
@@ -55,8 +55,8 @@ impl Distribution<'_> {
         let grid = |side: Side, pairs: GridPairs| {
             let again = || reset_plan_states(Arc::clone(input));
             // One place for a row, whichever side it is sent as.
-            let rows = PlacedRows { side, ..self.placed_rows(Side::Left) };
-            let histogram = histogram(again()?, self.placed_rows(Side::Left))?;
+            let rows = PlacedRows { side, ..self.placed_rows(Side::Left)? };
+            let histogram = histogram(again()?, self.placed_rows(Side::Left)?)?;
             AxisGridExec::try_new(again()?, vec![histogram], rows, self.spec(pairs))
         };
         let within = grid(Side::Left, GridPairs::Within)?;
@@ -65,10 +65,10 @@ impl Distribution<'_> {
         let mut join = over_tiles(self.join.clone(), [&within, &within])?;
         let tile = Arc::new(within.tile_column()) as PhysicalExprRef;
         join.on.insert(0, (Arc::clone(&tile), tile));
-        let within = SetSimilarityJoinExec::of_family(
+        let within = SetSimilarityJoinExec::try_new_in_mode(
             JoinInput::Itself { input: Arc::new(within), partitions: 1 },
             join,
-            Arc::clone(&self.family),
+            self.families,
             self.options.clone(),
             JoinMode::Partitioned { keys: 1 },
             Some(reason.clone()),
@@ -82,21 +82,21 @@ impl Distribution<'_> {
     }
 
     /// The expressions that place the rows of a side.
-    fn placed_rows(&self, side: Side) -> PlacedRows {
+    fn placed_rows(&self, side: Side) -> Result<PlacedRows> {
         let join = &self.join;
         let keys = join.on.iter().map(|(left, right)| match side {
             Side::Left => Arc::clone(left),
             Side::Right => Arc::clone(right),
         });
-        PlacedRows {
-            family: Arc::clone(&self.family),
+        Ok(PlacedRows {
+            family: Arc::clone(self.families.get(self.join.predicate.family())?),
             predicate: join.predicate,
             side,
             argument: Arc::clone(join.argument(side)),
             keys: keys.collect(),
             null_equality: join.null_equality,
             filter: join.side_filter(side).cloned(),
-        }
+        })
     }
 
     fn spec(&self, pairs: GridPairs) -> GridSpec {
@@ -119,10 +119,10 @@ impl Distribution<'_> {
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let mut join = over_tiles(self.join, [&left, &right])?;
         join.on.insert(0, (Arc::new(left.tile_column()), Arc::new(right.tile_column())));
-        Ok(Arc::new(SetSimilarityJoinExec::of_family(
+        Ok(Arc::new(SetSimilarityJoinExec::try_new_in_mode(
             JoinInput::Two { left: Arc::new(left), right: Arc::new(right), build, partitions: 1 },
             join,
-            self.family,
+            self.families,
             self.options.clone(),
             mode,
             Some(reason),

@@ -13,7 +13,7 @@ use datafusion::logical_expr::utils::{conjunction, split_conjunction};
 use datafusion::logical_expr::{BinaryExpr, Expr, Filter, Join, LogicalPlan, Operator};
 
 use crate::config::SimJoinOptions;
-use crate::engine::Families;
+use crate::families::Families;
 use crate::plan::logical::SetSimilarityJoin;
 use crate::plan::numbers::is_number;
 use crate::plan::recognise::cost::Choice;

@@ -27,7 +27,7 @@ use datafusion::logical_expr::{
 };
 use datafusion::optimizer::AnalyzerRule;
 
-use crate::engine::Families;
+use crate::families::Families;
 use crate::plan::recognise::nearest::{EXAMPLE as NEAREST_EXAMPLE, is_nearest, nearest_node};
 use crate::plan::recognise::predicate::{Comparison, Shape, Sides, function_of_pairs};
 use crate::spec::{Function, Order};

@@ -15,7 +15,7 @@ use super::candidates::candidates;
 use super::marker::internal_call;
 use super::predicate::{Comparison, Constants, Shape, Sides, side_of, similarity_call};
 use super::rest::{Rest, never, output_of};
-use crate::engine::Families;
+use crate::families::Families;
 use crate::plan::columns::reaches_outside;
 use crate::plan::logical::SetSimilarityJoin;
 use crate::plan::relations::{ClauseWords, NearestNode};

@@ -6,7 +6,7 @@ use datafusion::logical_expr::utils::{can_hash, conjunction, find_valid_equijoin
 use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, Join, Operator, binary_expr};
 
 use super::predicate::{side_of, similarity_call};
-use crate::engine::Families;
+use crate::families::Families;
 use crate::spec::{Order, OutputColumn, Side};
 
 /// A comparison of `measured` that no pair satisfies, for a conjunct folded to false or NULL.

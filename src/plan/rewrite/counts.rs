@@ -27,7 +27,7 @@ use datafusion::logical_expr::{Aggregate, Expr, LogicalPlan, Projection, lit, wh
 use crate::plan::columns::{column_at, map_columns, reaches_outside};
 use crate::plan::logical::SetSimilarityJoin;
 use crate::plan::rewrite::narrow::narrow_outputs;
-use crate::spec::{CountOf, Need, OutputColumn, Side};
+use crate::spec::{CountOf, Need, OutputColumn, Preserved, Side};
 
 /// Turns counts over similarity joins into sums of multiplicities, wherever in `plan` they are.
 ///

@@ -8,12 +8,12 @@ use datafusion::common::{Column, DFSchema, JoinType, Result};
 use datafusion::logical_expr::expr_rewriter::unalias;
 use datafusion::logical_expr::{Expr, Join, LogicalPlan, Projection, SubqueryAlias, Window};
 
-use crate::engine::Families;
+use crate::families::Families;
 use crate::plan::columns::{
     canonical, column_at, fresh_name, index_map, is_null_of_nulls, map_columns, reaches_outside,
 };
 use crate::plan::logical::SetSimilarityJoin;
-use crate::spec::{Call, Function, Need, OutputColumn, Side};
+use crate::spec::{Call, Function, Need, OutputColumn, Preserved, Side};
 
 /// A function of a family over two expressions of the rows of some plan.
 #[derive(Debug, Clone, PartialEq)]

@@ -16,7 +16,7 @@ use datafusion::common::{Column, DFSchema, DFSchemaRef, Result};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::{Aggregate, Expr, Join, LogicalPlan, Projection, Sort, Window};
 
-use crate::engine::Families;
+use crate::families::Families;
 use crate::plan::logical::SetSimilarityJoin;
 use crate::plan::rewrite::narrow::narrow_outputs;
 use crate::plan::rewrite::score_push::{Pushed, ScoreCall, push, rejoin, replace_input};

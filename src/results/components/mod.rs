@@ -26,8 +26,8 @@ use self::united::United;
 use super::labels::Labels;
 use super::nodes::NO_ID;
 use super::operator::{properties_of, reads_pairs};
+use crate::operator::once::OnceExecution;
 use crate::util::cancel::CancelFlag;
-use crate::util::once::OnceExecution;
 
 /// Which partitions of the input are united.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -227,7 +227,7 @@ impl ExecutionPlan for ConnectedComponentsExec {
         };
         let labels = match self.merge {
             Merge::Process => self.once.get(partition, partitions, make)?,
-            Merge::Single | Merge::Partial => crate::util::once::once_fut(make()?),
+            Merge::Single | Merge::Partial => crate::operator::once::once_fut(make()?),
         };
         let batch_size = context.session_config().batch_size();
         let (schema, is_partial) = (self.schema(), self.merge == Merge::Partial);

@@ -6,11 +6,11 @@ use datafusion::common::{DataFusionError, Result, internal_datafusion_err};
 use datafusion::execution::memory_pool::MemoryReservation;
 use parking_lot::RwLock;
 
+use crate::operator::errors::is_out_of_memory;
 use crate::results::forest::Forest;
 use crate::results::labels::Labels;
 use crate::results::nodes::{NodeColumn, NodeType, Nodes};
 use crate::util::cancel::CancelFlag;
-use crate::util::errors::is_out_of_memory;
 
 /// The nodes and the sets that many threads unite.
 #[derive(Debug)]

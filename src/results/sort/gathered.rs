@@ -14,7 +14,7 @@ use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use futures::{StreamExt, stream};
 
 use super::without_views;
-use crate::util::row_bytes::{range_bytes, widest_row};
+use crate::operator::row_bytes::{range_bytes, widest_row};
 
 /// The partitions of an input as `count` streams, which read at the same time.
 pub(super) fn read(

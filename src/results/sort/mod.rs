@@ -30,8 +30,8 @@ use futures::{StreamExt, TryStreamExt, stream};
 
 use self::gathered::{Begun, Seen};
 use self::part::Part;
-use crate::util::errors::is_out_of_memory;
-use crate::util::streams::StreamsExec;
+use crate::operator::errors::is_out_of_memory;
+use crate::operator::streams::StreamsExec;
 
 /// A sort of the pairs of all partitions of an input, for the operator of that name.
 #[derive(Debug)]

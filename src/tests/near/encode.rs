@@ -3,14 +3,13 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, Int32Array};
-use datafusion::common::Result;
-use datafusion::common::cast::as_int32_array;
+use arrow::array::{Array, ArrayRef, AsArray, Int32Array};
 
 use super::Near;
 use crate::engine::{
     Gathering, InputRow, ItemId, KeyId, ReadRows, RowGroups, RowValues, collection,
 };
+use crate::error::{Error, Result};
 
 /// The distinct integers of each blocking key, ascending by (key, integer).
 #[derive(Debug)]
@@ -38,7 +37,10 @@ impl RowValues for Near {
     type Items = Values;
 
     fn column(values: &dyn Array) -> Result<Int32Array> {
-        Ok(as_int32_array(values)?.clone())
+        match values.as_primitive_opt() {
+            Some(values) => Ok(values.clone()),
+            None => Err(Error::Internal(format!("integers are {}", values.data_type()))),
+        }
     }
 
     fn content(_: &Int32Array, _: usize) {}

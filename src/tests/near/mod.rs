@@ -13,17 +13,16 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::datatypes::DataType;
-use datafusion::common::Result;
-use datafusion::execution::memory_pool::MemoryReservation;
-use datafusion::logical_expr::ScalarUDF;
+use simjoin_core::memory::Memory;
 
 use self::encode::Values;
-use self::function::{INT_DISTANCE, UDF};
+use self::function::INT_DISTANCE;
 use crate::engine::{
     AnyMatcher, Argument, Axis, Collection, Cost, Cursor, Estimate, Family, ItemId, ItemPair, Join,
     Lookup, Match, MatchSpec, Matcher, NoDevices, Pairing, PlaceReader, PrepareContext,
     PreparedJoin, RowPlaces, Strategy, Terms, Unit, check_arguments, lookup_cursor,
 };
+use crate::error::Result;
 use crate::spec::{Call, Function, Predicate, Side};
 
 /// Step 1: the family.
@@ -37,11 +36,6 @@ impl Family for NearFamily {
 
     fn functions(&self) -> Vec<Function> {
         vec![INT_DISTANCE]
-    }
-
-    fn function_of(&self, udf: &ScalarUDF) -> Option<Function> {
-        // Functions are equal where their implementation is the same.
-        (*udf == *UDF).then_some(INT_DISTANCE)
     }
 
     fn selectivity(&self, predicate: &Predicate) -> [f64; 2] {
@@ -141,7 +135,7 @@ impl Strategy<NearJoin> for Bisection {
 }
 
 impl PreparedJoin for NearJoin {
-    fn open(&self, _: &MemoryReservation) -> Result<Box<dyn Cursor>> {
+    fn open(&self, _: &dyn Memory) -> Result<Box<dyn Cursor>> {
         let lookup = Bisecting { join: self.clone(), probe: 0, partners: 0..0 };
         Ok(lookup_cursor(lookup, &self.build, &self.spec))
     }

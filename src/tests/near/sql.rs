@@ -10,8 +10,8 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
 use super::NearFamily;
-use super::function::UDF;
-use crate::engine::{Families, Family};
+use super::function::{INT_DISTANCE, UDF};
+use crate::families::{Families, Member};
 use crate::session::install_families;
 use crate::tests::statements::{
     Drawn, Setup, Tally, Way, error, oracle, plan_and_rows, statement, table,
@@ -21,7 +21,12 @@ const WAYS: [Way; 6] = Way::all(900);
 
 /// A session that joins integers.
 fn session(setup: Setup) -> Result<SessionContext> {
-    let families = Families::new([Arc::new(NearFamily) as Arc<dyn Family>]);
+    let families = Families::new([Member {
+        family: Arc::new(NearFamily),
+        // Functions are equal where their implementation is the same.
+        function_of: |udf| (*udf == *UDF).then_some(INT_DISTANCE),
+        source_of: |_, _| None,
+    }]);
     let context = setup.session(|builder| install_families(builder, families))?;
     context.register_udf(UDF.clone());
     Ok(context)

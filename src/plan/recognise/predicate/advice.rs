@@ -6,7 +6,7 @@ use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::{BinaryExpr, Cast, Expr, Operator, TryCast};
 
 use super::similarity_call;
-use crate::engine::Families;
+use crate::families::Families;
 use crate::spec::{Function, Order};
 
 /// A condition in the place of `conjunct`, as the end of a message; `None` where none is known.

@@ -23,7 +23,7 @@ use datafusion::logical_expr::{BinaryExpr, Cast, Expr, Operator, TryCast};
 pub(crate) use evaluate::Constants;
 use evaluate::{Evaluator, SCORE};
 
-use crate::engine::Families;
+use crate::families::Families;
 use crate::plan::logical::score_type;
 use crate::spec::{Call, Function, Order, Side};
 

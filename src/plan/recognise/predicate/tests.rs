@@ -9,7 +9,7 @@ use datafusion::scalar::ScalarValue;
 
 use crate::engine::Family;
 use crate::functions::expr_fn::{containment, dice, jaccard, overlap};
-use crate::functions::{levenshtein, measure_of};
+use crate::functions::levenshtein;
 use crate::plan::recognise::predicate::*;
 use crate::session::families;
 use crate::set::{Measure, SetFamily};
@@ -313,7 +313,7 @@ fn two_sided_bounds_are_the_most_selective() {
     ];
     let keys = order.map(|(measure, bound)| {
         let call = Call { function: measure.function(), first: Side::Left };
-        SetFamily::new(measure_of).selectivity(&Predicate::new(call, bound))
+        SetFamily::default().selectivity(&Predicate::new(call, bound))
     });
     assert!(keys.is_sorted(), "{keys:?}");
 }

@@ -1,0 +1,83 @@
+//! The errors and the memory of DataFusion as those of this crate.
+
+use std::sync::Arc;
+
+use datafusion_common::DataFusionError;
+use datafusion_execution::memory_pool::MemoryReservation;
+
+use crate::error::{Error, Result};
+use crate::gpu::DeviceError;
+use crate::memory::{Memory, Reservation};
+
+impl From<Error> for DataFusionError {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Plan(message) => Self::Plan(message),
+            Error::Execution(message) => Self::Execution(message),
+            Error::ResourcesExhausted(message) => Self::ResourcesExhausted(message),
+            Error::Internal(message) => Self::Internal(message),
+            Error::Arrow(error) => error.into(),
+            Error::Context(text, error) => Self::from(*error).context(text),
+            Error::Shared(error) => match Arc::try_unwrap(error) {
+                Ok(error) => error.into(),
+                Err(shared) => of_shared(&shared),
+            },
+            Error::Foreign(error) => match error.downcast::<Self>() {
+                Ok(own) => *own,
+                Err(other) => Self::External(other),
+            },
+        }
+    }
+}
+
+/// An error of the same kind and text.
+fn of_shared(error: &Error) -> DataFusionError {
+    let message = error.message();
+    match error.root() {
+        Error::Plan(_) => DataFusionError::Plan(message),
+        Error::ResourcesExhausted(_) => DataFusionError::ResourcesExhausted(message),
+        Error::Internal(_) => DataFusionError::Internal(message),
+        _ => DataFusionError::Execution(message),
+    }
+}
+
+impl From<DeviceError> for DataFusionError {
+    fn from(error: DeviceError) -> Self {
+        Error::from(error).into()
+    }
+}
+
+/// An error of DataFusion below the operator, as an expression's or a pool's.
+impl From<DataFusionError> for Error {
+    fn from(error: DataFusionError) -> Self {
+        match error {
+            DataFusionError::Plan(message) => Self::Plan(message),
+            DataFusionError::Execution(message) => Self::Execution(message),
+            DataFusionError::ResourcesExhausted(message) => Self::ResourcesExhausted(message),
+            DataFusionError::Internal(message) => Self::Internal(message),
+            error => Self::Foreign(Box::new(error)),
+        }
+    }
+}
+
+impl Memory for MemoryReservation {
+    fn size(&self) -> usize {
+        MemoryReservation::size(self)
+    }
+
+    fn try_grow(&self, bytes: usize) -> Result<()> {
+        Ok(MemoryReservation::try_grow(self, bytes)?)
+    }
+
+    fn shrink(&self, bytes: usize) {
+        MemoryReservation::shrink(self, bytes);
+    }
+
+    fn new_empty(&self) -> Reservation {
+        Box::new(MemoryReservation::new_empty(self))
+    }
+
+    fn try_resize(&self, bytes: usize) -> Result<()> {
+        Ok(MemoryReservation::try_resize(self, bytes)?)
+    }
+}

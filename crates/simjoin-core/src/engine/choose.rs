@@ -1,0 +1,457 @@
+//! The choice of a strategy and of its placement.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::Arc;
+
+use super::strategy::Nanos;
+use super::{
+    Cost, DeviceChoice, DevicePlace, DeviceRequest, Estimate, Join, MatchSpec, Matcher, Placement,
+    PrepareContext, PreparedJoin, StartTimes, Strategy, StrategyName, Terms, listed,
+};
+use crate::error::{Error, Result, exec_err, plan_err};
+
+/// The share of the time that a GPU must save where it is not demanded: estimates are rough.
+const WORTH_A_DEVICE: f64 = 0.1;
+
+/// A strategy and its placement, with the figures behind the choice.
+#[derive(Debug)]
+pub(super) struct Choice<J: Join> {
+    join: J,
+    /// The strategies that were compared.
+    compared: Vec<Compared<J>>,
+    /// The chosen one of them, and its cost.
+    place: usize,
+    cost: Cost,
+    /// The other strategies in the same placement and their estimates, where they were compared.
+    others: Vec<(&'static str, Cost)>,
+    /// The devices, unless it runs on the CPU.
+    device: Option<Arc<J::Devices>>,
+    /// Why the strategy is placed there.
+    reason: String,
+    /// The choices that take its place should the devices refuse it, the best first.
+    next: VecDeque<Ranked>,
+}
+
+/// A strategy and its estimate.
+#[derive(Debug)]
+struct Compared<J: Join> {
+    strategy: &'static dyn Strategy<J>,
+    estimate: Estimate,
+}
+
+/// A [`Choice`] as the operator knows it.
+pub trait AnyChoice: fmt::Debug + fmt::Display {
+    /// Prepares the join. Where the devices refuse the strategy, the next best one is chosen
+    /// instead.
+    ///
+    /// # Errors
+    ///
+    /// When memory is refused, or the work cancelled; when demanded devices refuse.
+    fn prepare(&mut self, context: PrepareContext<'_>) -> Result<Arc<dyn PreparedJoin>>;
+
+    /// The choice as EXPLAIN ANALYZE shows it.
+    fn chosen(&self) -> Chosen;
+
+    /// The time that it took to bring the join to its devices.
+    fn start_times(&self) -> StartTimes;
+
+    /// Whether a GPU takes part.
+    fn is_on_device(&self) -> bool;
+}
+
+impl<J: Join> AnyChoice for Choice<J> {
+    fn prepare(&mut self, context: PrepareContext<'_>) -> Result<Arc<dyn PreparedJoin>> {
+        loop {
+            let Compared { strategy, estimate } = &self.compared[self.place];
+            let (join, device) = (&self.join, self.device.as_ref());
+            let error = match strategy.prepare(join, estimate, device, context) {
+                Err(error) => error,
+                prepared => return prepared,
+            };
+            let has_refused = device.is_some_and(|device| device.has_refused());
+            let next = if has_refused { self.next.pop_front() } else { None };
+            let Some(Ranked { place, placement, cost, .. }) = next else { return Err(error) };
+            let reason = format!("in place of {} on a GPU", strategy.name());
+            if placement == Placement::Cpu {
+                self.move_to_cpu(reason, context)?;
+                continue;
+            }
+            (self.place, self.cost, self.reason) = (place, cost, reason);
+            let name = self.strategy();
+            self.others.retain(|(other, _)| *other != name);
+        }
+    }
+
+    fn chosen(&self) -> Chosen {
+        let manner = self.compared[self.place].estimate.manner;
+        // A strategy that is no match for the data has no estimate.
+        let others = self.others.iter().map(|(name, cost)| (*name, cost.work()));
+        Chosen {
+            strategy: self.strategy(),
+            work: self.cost.work(),
+            manner: manner.filter(|_| self.device.is_none()),
+            others: others.filter(|(_, work)| work.is_finite()).collect(),
+            place: self.device.as_ref().map_or("cpu".to_string(), |device| device.to_string()),
+            reason: self.reason.clone(),
+            notes: String::new(),
+        }
+    }
+    fn start_times(&self) -> StartTimes {
+        self.device.as_ref().map(|device| device.start_times()).unwrap_or_default()
+    }
+
+    fn is_on_device(&self) -> bool {
+        self.device.is_some()
+    }
+}
+
+impl<J: Join> Choice<J> {
+    /// Chooses the best strategy on the CPU, where devices are not to be had: estimates for the CPU have
+    /// not been refined where a device was to take less time in any case.
+    fn move_to_cpu(&mut self, reason: String, context: PrepareContext<'_>) -> Result<()> {
+        let strategies: Vec<_> = self.compared.iter().map(|compared| compared.strategy).collect();
+        let placements = &[Placement::Cpu];
+        self.compared = compare(&strategies, &mut self.join, placements, context)?;
+        let ranked = rank(&self.compared, placements, context.threads);
+        let Some(first) = ranked.first() else {
+            return plan_err!("no strategy of the join runs on the CPU");
+        };
+        self.place_at(first, &ranked, None, reason);
+        Ok(())
+    }
+
+    /// The choice of `first`, one of those `ranked`, with its devices and reason.
+    fn of(
+        (join, compared): (J, Vec<Compared<J>>),
+        first: &Ranked,
+        ranked: &[Ranked],
+        device: Option<Arc<J::Devices>>,
+        reason: String,
+    ) -> Self {
+        let mut choice = Self {
+            join,
+            compared,
+            place: first.place,
+            cost: first.cost,
+            others: vec![],
+            device: None,
+            reason: String::new(),
+            next: VecDeque::new(),
+        };
+        choice.place_at(first, ranked, device, reason);
+        choice
+    }
+
+    fn place_at(
+        &mut self,
+        first: &Ranked,
+        ranked: &[Ranked],
+        device: Option<Arc<J::Devices>>,
+        reason: String,
+    ) {
+        let is_first = |r: &Ranked| r.place == first.place && r.placement == first.placement;
+        let behind = ranked.iter().position(is_first).map_or(0, |place| place + 1);
+        let beside = ranked
+            .iter()
+            .filter(|r| !is_first(r) && r.placement == first.placement && r.elapsed.is_finite());
+        let named = |r: &Ranked| (self.compared[r.place].strategy.name(), r.cost);
+        self.others = beside.map(named).collect();
+        self.next = ranked.get(behind..).unwrap_or_default().iter().copied().collect();
+        (self.place, self.cost) = (first.place, first.cost);
+        (self.device, self.reason) = (device, reason);
+    }
+
+    fn strategy(&self) -> &'static str {
+        self.compared[self.place].strategy.name()
+    }
+}
+
+/// A choice as EXPLAIN ANALYZE shows it.
+#[derive(Debug, Clone)]
+pub struct Chosen {
+    /// The name of the strategy.
+    pub strategy: &'static str,
+    /// The estimated work in nanoseconds.
+    pub work: f64,
+    /// How the CPU does it, where there are several ways.
+    pub manner: Option<&'static str>,
+    /// The other strategies in the same placement, and their work.
+    pub others: Vec<(&'static str, f64)>,
+    /// Where it runs.
+    pub place: String,
+    /// Why it runs there.
+    pub reason: String,
+    /// Words about the course of the join since the choice.
+    pub notes: String,
+}
+
+impl Chosen {
+    /// A copy of the choice with a further note.
+    pub fn noting(&self, note: &str) -> Self {
+        let notes = format!("{}{note}", self.notes);
+        Self { notes, ..self.clone() }
+    }
+}
+
+impl<J: Join> fmt::Display for Choice<J> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.chosen().fmt(f)
+    }
+}
+
+impl fmt::Display for Chosen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} (estimated {}", self.strategy, Nanos(self.work))?;
+        if let Some(manner) = self.manner {
+            write!(f, " {manner}")?;
+        }
+        for (i, (name, work)) in self.others.iter().enumerate() {
+            write!(f, "{} {name} {}", if i == 0 { ";" } else { "," }, Nanos(*work))?;
+        }
+        write!(f, "), {}", self.place)?;
+        if !self.reason.is_empty() {
+            write!(f, " ({})", self.reason)?;
+        }
+        f.write_str(&self.notes)
+    }
+}
+
+type Admitted<J> = Vec<&'static dyn Strategy<J>>;
+
+/// The strategies of `matcher` that `choice` names and that run where `device` says.
+///
+/// # Errors
+///
+/// A plan error when there is none.
+pub(super) fn admitted<M: Matcher>(
+    matcher: &M,
+    choice: StrategyName,
+    device: DeviceChoice,
+) -> Result<Admitted<M::Join>> {
+    let own = matcher.strategies();
+    let all: Vec<_> = own.iter().chain(matcher.comparisons()).copied().collect();
+    let names = |strategies: &[&'static dyn Strategy<M::Join>]| {
+        listed(strategies.iter().map(|strategy| strategy.name()))
+    };
+    let named: Vec<_> = match choice.name() {
+        None => own.to_vec(),
+        Some(name) => all.iter().copied().filter(|strategy| strategy.name() == name).collect(),
+    };
+    if named.is_empty() {
+        return plan_err!(
+            "simjoin.strategy = '{choice}' is no strategy of this similarity; use {}",
+            names(&all)
+        );
+    }
+    let on = |placement: Placement, strategies: &Admitted<M::Join>| -> Vec<_> {
+        strategies.iter().copied().filter(|strategy| strategy.runs_on(placement)).collect()
+    };
+    match device {
+        DeviceChoice::Auto => return Ok(named),
+        DeviceChoice::Cpu => {
+            let found = on(Placement::Cpu, &named);
+            if found.is_empty() {
+                return plan_err!(
+                    "simjoin.strategy = '{choice}' runs on a GPU alone, but simjoin.device = 'cpu': \
+                     set simjoin.device = 'cuda', or simjoin.strategy to {}",
+                    names(&on(Placement::Cpu, &all))
+                );
+            }
+            return Ok(found);
+        }
+        DeviceChoice::Cuda(_) => {}
+    }
+    let found = on(Placement::Gpu, &named);
+    if found.is_empty() {
+        let needed = "needs a strategy that a GPU takes part in";
+        let others = on(Placement::Gpu, &all);
+        if others.is_empty() {
+            return plan_err!("simjoin.device = '{device}' {needed}; this similarity has none");
+        }
+        return plan_err!(
+            "simjoin.device = '{device}' {needed}: {}; simjoin.strategy = '{choice}' runs on the \
+             CPU alone",
+            names(&others)
+        );
+    }
+    Ok(found)
+}
+
+/// A strategy in a placement.
+#[derive(Debug, Clone, Copy)]
+struct Ranked {
+    /// The place of the strategy among those compared.
+    place: usize,
+    placement: Placement,
+    cost: Cost,
+    elapsed: f64,
+}
+
+impl Ranked {
+    /// The time by which it is ranked: a GPU that is not demanded must save a noticeable part of
+    /// the time.
+    fn handicapped(&self, placements: &[Placement]) -> f64 {
+        match self.placement {
+            Placement::Gpu if placements.len() > 1 => self.elapsed / (1.0 - WORTH_A_DEVICE),
+            Placement::Gpu | Placement::Cpu => self.elapsed,
+        }
+    }
+}
+
+/// Ranks every strategy that `choice` names in every placement that `request` admits by its own
+/// estimate of the time, and takes the first that can be had.
+///
+/// # Errors
+///
+/// When a device is demanded that cannot be used, or that the strategy has no use for.
+pub(super) fn choose<M: Matcher>(
+    matcher: &M,
+    choice: StrategyName,
+    build: &Arc<M::Items>,
+    spec: &MatchSpec,
+    request: &DeviceRequest,
+    context: PrepareContext<'_>,
+) -> Result<Choice<M::Join>> {
+    let strategies = admitted(matcher, choice, request.choice)?;
+    let placements: &[Placement] = match request.choice {
+        DeviceChoice::Auto => &[Placement::Cpu, Placement::Gpu],
+        DeviceChoice::Cpu => &[Placement::Cpu],
+        DeviceChoice::Cuda(_) => &[Placement::Gpu],
+    };
+    let mut join = matcher.join(build, spec, context)?;
+    let compared = compare(&strategies, &mut join, placements, context)?;
+    let ranked = rank(&compared, placements, context.threads);
+    let mut refused: Option<Error> = None;
+    for first in &ranked {
+        let work = first.cost.device + first.cost.transfer;
+        let request = &DeviceRequest { work, ..request.clone() };
+        let (device, reason) = match (first.placement, request.choice) {
+            (Placement::Cpu, _) => {
+                let reason = why_cpu(&ranked, request.choice, refused.as_ref());
+                if refused.is_some() {
+                    let mut choice =
+                        Choice::of((join, compared), first, &ranked, None, String::new());
+                    choice.move_to_cpu(reason, context)?;
+                    return Ok(choice);
+                }
+                matcher.note_loss(loss(&ranked, first));
+                (None, reason)
+            }
+            (Placement::Gpu, _) if refused.is_some() => continue,
+            (Placement::Gpu, DeviceChoice::Auto) => {
+                match matcher.open_device(build, spec, request) {
+                    Ok(device) => (Some(device), why_gpu(&ranked, first)),
+                    Err(error) => {
+                        refused.get_or_insert(error);
+                        continue;
+                    }
+                }
+            }
+            (Placement::Gpu, _) => {
+                let reason = match first.elapsed.is_finite() {
+                    true => "as demanded",
+                    false => "as demanded, without work for it",
+                };
+                (Some(matcher.open_device(build, spec, request)?), reason.to_string())
+            }
+        };
+        return Ok(Choice::of((join, compared), first, &ranked, device, reason));
+    }
+    match refused {
+        Some(refused) => exec_err!(
+            "simjoin.strategy = '{choice}' runs on a GPU alone, and there is none: {}; set \
+             simjoin.strategy = 'auto'",
+            refused.message()
+        ),
+        None => plan_err!("simjoin.strategy = '{choice}' has no strategy to run"),
+    }
+}
+
+/// The estimates of those strategies that run in some of the placements.
+fn compare<J: Join>(
+    strategies: &[&'static dyn Strategy<J>],
+    join: &mut J,
+    placements: &[Placement],
+    context: PrepareContext<'_>,
+) -> Result<Vec<Compared<J>>> {
+    let terms = Terms { is_only: strategies.len() == 1, placements, context };
+    let runs =
+        |strategy: &&dyn Strategy<J>| placements.iter().any(|&place| strategy.runs_on(place));
+    let mut compared = vec![];
+    for &strategy in strategies.iter().filter(|strategy| runs(strategy)) {
+        compared.push(Compared { strategy, estimate: strategy.estimate(join, &terms)? });
+    }
+    Ok(compared)
+}
+
+/// The strategies in their placements, the best first.
+fn rank<J: Join>(
+    compared: &[Compared<J>],
+    placements: &[Placement],
+    threads: usize,
+) -> Vec<Ranked> {
+    let mut ranked = vec![];
+    for &placement in placements {
+        for (place, Compared { estimate, .. }) in compared.iter().enumerate() {
+            let Some(cost) = estimate.of(placement) else { continue };
+            ranked.push(Ranked { place, placement, cost, elapsed: cost.elapsed(threads) });
+        }
+    }
+    ranked.sort_by(|a, b| a.handicapped(placements).total_cmp(&b.handicapped(placements)));
+    ranked
+}
+
+/// The nanoseconds that a GPU which is open would save a join on the CPU.
+fn loss(ranked: &[Ranked], chosen: &Ranked) -> f64 {
+    let on_gpu = ranked.iter().filter(|r| r.placement == Placement::Gpu && r.elapsed.is_finite());
+    let open = on_gpu.map(|r| r.elapsed - r.cost.setup).reduce(f64::min);
+    open.map_or(0.0, |open| (chosen.elapsed - open / (1.0 - WORTH_A_DEVICE)).max(0.0))
+}
+
+/// The shortest time in a placement that has work.
+fn best(ranked: &[Ranked], placement: Placement) -> Option<Nanos> {
+    let best = ranked.iter().find(|r| r.placement == placement && r.elapsed.is_finite());
+    best.map(|r| Nanos(r.elapsed))
+}
+
+fn why_cpu(ranked: &[Ranked], device: DeviceChoice, refused: Option<&Error>) -> String {
+    match (device, refused, best(ranked, Placement::Gpu), best(ranked, Placement::Cpu)) {
+        // Nothing to be mended: `simjoin.device = 'cuda'` says what was looked for.
+        (DeviceChoice::Auto, Some(refused), ..) if refused.is_without_gpu() => {
+            "no GPU found".to_string()
+        }
+        (DeviceChoice::Auto, Some(refused), ..) => format!("no GPU: {}", refused.message()),
+        (DeviceChoice::Auto, None, Some(gpu), Some(cpu)) => {
+            format!("{cpu}; with a GPU {gpu} at best")
+        }
+        (DeviceChoice::Auto, None, None, _) => "it has no work for a GPU".to_string(),
+        _ => String::new(),
+    }
+}
+
+fn why_gpu(ranked: &[Ranked], chosen: &Ranked) -> String {
+    match best(ranked, Placement::Cpu) {
+        Some(cpu) => format!("{} instead of {cpu}", Nanos(chosen.elapsed)),
+        None => format!("{}", Nanos(chosen.elapsed)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_machine_without_a_gpu_is_told_in_a_few_words() {
+        let told = |message: &str| {
+            let refused = Error::Execution(message.to_string());
+            why_cpu(&[], DeviceChoice::Auto, Some(&refused))
+        };
+        let missing =
+            "no NVIDIA driver could be loaded (libcuda was not found): install driver 550";
+        assert_eq!(told(missing), "no GPU found");
+        // A GPU that cannot be used is worth a look.
+        let old = "the NVIDIA driver runs CUDA 11.8 at most, but 12.4 is needed";
+        assert_eq!(told(old), format!("no GPU: {old}"));
+    }
+}

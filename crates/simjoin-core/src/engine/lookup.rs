@@ -1,0 +1,133 @@
+//! A cursor that looks partners of probe items up, some probe items at a time.
+
+use std::sync::Arc;
+
+use super::{
+    Collection, Cursor, Funnel, ItemId, Match, MatchBuffer, MatchNeed, MatchSpec, RowPairCounts,
+    Unit, UnitCursor, Work, Worker,
+};
+use crate::error::Result;
+
+/// Finds matches, those of one probe item after those of the other.
+pub trait Lookup: Send + 'static {
+    /// The items of either side.
+    type Items: Collection;
+
+    /// Takes up a unit; the former one is done.
+    ///
+    /// # Errors
+    ///
+    /// A resource error where memory is short.
+    fn begin(&mut self, _unit: &Unit<Self::Items>) -> Result<()> {
+        Ok(())
+    }
+
+    /// Takes the next items from the range of the unit, and appends matches to `found`, which is empty, for a
+    /// millisecond at most. Returns how many pairs were compared, or `None` once no item is left.
+    ///
+    /// # Errors
+    ///
+    /// Where memory is short, or the family's function fails.
+    fn look_up(
+        &mut self,
+        unit: &mut Unit<Self::Items>,
+        found: &mut Vec<Match>,
+    ) -> Result<Option<u64>>;
+}
+
+/// The cursor of a partition that looks partners up among the items of `build`.
+pub fn lookup_cursor<L: Lookup>(
+    lookup: L,
+    build: &Arc<L::Items>,
+    spec: &MatchSpec,
+) -> Box<dyn Cursor> {
+    Box::new(UnitCursor::new(LookupWorker {
+        lookup,
+        build: Arc::clone(build),
+        spec: *spec,
+        unit: None,
+        found: vec![],
+        given: 0,
+        retired: None,
+        funnel: Funnel::default(),
+    }))
+}
+
+struct LookupWorker<L: Lookup> {
+    lookup: L,
+    build: Arc<L::Items>,
+    spec: MatchSpec,
+    unit: Option<Unit<L::Items>>,
+    /// Matches, and how many of them have been given.
+    found: Vec<Match>,
+    given: usize,
+    /// A probe item that needs no further match.
+    retired: Option<ItemId>,
+    funnel: Funnel,
+}
+
+impl<L: Lookup> LookupWorker<L> {
+    /// Gives the matches that were found; whether the buffer had room for all.
+    fn give(&mut self, matches: &mut MatchBuffer) -> bool {
+        let Some(unit) = &self.unit else { return true };
+        let groups = [unit.items.groups(), self.build.groups()];
+        let mut counts = RowPairCounts::default();
+        while let Some(&found) = self.found.get(self.given) {
+            if matches.is_full() {
+                matches.count(counts);
+                return false;
+            }
+            self.given += 1;
+            let Match { probe, build, .. } = found;
+            if self.retired == Some(probe) {
+                continue;
+            }
+            self.funnel.matches += 1;
+            if self.spec.need == MatchNeed::Count {
+                counts += RowPairCounts::of(self.spec.pairing(), groups, [probe, build]);
+                continue;
+            }
+            matches.push(found);
+            if self.spec.need == MatchNeed::Exists {
+                self.retired = Some(probe);
+            }
+        }
+        matches.count(counts);
+        self.found.clear();
+        self.given = 0;
+        true
+    }
+}
+
+impl<L: Lookup> Worker for LookupWorker<L> {
+    type Items = L::Items;
+
+    fn begin(&mut self, unit: Unit<L::Items>) -> Result<()> {
+        self.lookup.begin(&unit)?;
+        self.unit = Some(unit);
+        self.retired = None;
+        Ok(())
+    }
+
+    fn work(&mut self, matches: &mut MatchBuffer) -> Result<Work> {
+        if !self.give(matches) {
+            return Ok(Work::Full);
+        }
+        let Some(unit) = &mut self.unit else { return Ok(Work::Done) };
+        let Some(compared) = self.lookup.look_up(unit, &mut self.found)? else {
+            return Ok(Work::Done);
+        };
+        self.funnel.prefix_pairs += compared;
+        self.funnel.candidates += compared;
+        self.funnel.verified += compared;
+        Ok(Work::More)
+    }
+
+    fn retire(&mut self, probe: ItemId) {
+        self.retired = Some(probe);
+    }
+
+    fn funnel(&self) -> Funnel {
+        self.funnel
+    }
+}

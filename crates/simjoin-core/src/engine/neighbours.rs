@@ -1,0 +1,118 @@
+//! The nearest rows of rows, found at once instead of by joins with bounds.
+
+use std::fmt::Debug;
+use std::ops::Range;
+
+use arrow::array::ArrayRef;
+use arrow::datatypes::DataType;
+
+use super::{Argument, DeviceChoice, GpuOptions, Origin};
+use crate::error::Result;
+use crate::memory::{Memory, Reservation};
+use crate::predicate::Predicate;
+use crate::simd::Simd;
+use crate::util::cancel::CancelFlag;
+
+/// The argument of the function for the rows of a side, which lie in batches.
+pub trait ArgumentBatches: Debug + Send + Sync {
+    /// The type of the argument.
+    fn data_type(&self) -> &DataType;
+
+    /// The values that it is made of.
+    fn origin(&self) -> Option<&Origin>;
+
+    /// The rows of each batch.
+    fn rows(&self) -> &[usize];
+
+    /// The values of some rows of a batch; with `of_origin`, the values that they are made of.
+    ///
+    /// # Errors
+    ///
+    /// When they cannot be computed.
+    fn values(&self, batch: usize, rows: Range<usize>, of_origin: bool) -> Result<ArrayRef>;
+
+    /// Whether [`Self::values`] lie in memory already.
+    fn is_stored(&self, of_origin: bool) -> bool;
+}
+
+/// A side of a search for neighbours.
+#[derive(Debug, Clone, Copy)]
+pub struct NeighbourSide<'a> {
+    /// The argument of the function.
+    pub argument: &'a dyn ArgumentBatches,
+    /// The numbers of the rows that take part, in rising order: places among all rows.
+    pub rows: &'a [u32],
+}
+
+impl<'a> NeighbourSide<'a> {
+    /// The argument as a family binds it.
+    pub fn bound(&self) -> Argument<'a> {
+        Argument { data_type: self.argument.data_type(), origin: self.argument.origin() }
+    }
+}
+
+/// The question which right rows are nearest to each left row.
+#[derive(Debug)]
+pub struct NeighbourRequest<'a> {
+    /// The function. Its bound counts for nothing.
+    pub predicate: Predicate,
+    /// The neighbours of a row.
+    pub count: usize,
+    /// Whether those in a tie with the last one are wanted, too.
+    pub with_ties: bool,
+    /// The left and the right side.
+    pub sides: [NeighbourSide<'a>; 2],
+    /// Whether all rows of one side are both sides.
+    pub itself: bool,
+    /// The device that the session asks for.
+    pub device: DeviceChoice,
+    /// The use of a GPU.
+    pub gpu: GpuOptions,
+    /// The threads of the CPU, and the form of its kernels.
+    pub threads: usize,
+    pub simd: Simd,
+    /// Grows by what the search keeps on the host.
+    pub reservation: &'a dyn Memory,
+    /// Ends the search early.
+    pub cancel: &'a CancelFlag,
+}
+
+/// The neighbours of left rows. A left row that was served has `count` right rows, than which no other one is
+/// nearer, and where ties are wanted all that are as near as the last of them; or fewer, where these are all that
+/// rank as neighbours.
+#[derive(Debug)]
+pub struct Neighbours {
+    /// By place among the left rows that took part: where its neighbours begin, and how many it has;
+    /// [`Neighbours::NOT_SERVED`] where they were not found.
+    pub starts: Vec<u32>,
+    pub counts: Vec<u32>,
+    /// The numbers of right rows, and the values of the function.
+    pub partners: Vec<u32>,
+    pub values: Vec<f64>,
+    /// The device that found them, or the CPU.
+    pub device: String,
+    /// The memory of all of these.
+    pub memory: Vec<Reservation>,
+}
+
+impl Neighbours {
+    /// The count of a left row that was not served.
+    pub const NOT_SERVED: u32 = u32::MAX;
+
+    /// The neighbours of the left row at a place, in no order; `None` where it was not served.
+    pub fn of(&self, place: usize) -> Option<(&[u32], &[f64])> {
+        let count = self.counts[place];
+        let start = self.starts[place] as usize;
+        let range = start..start + count as usize;
+        (count != Self::NOT_SERVED).then(|| (&self.partners[range.clone()], &self.values[range]))
+    }
+}
+
+/// The outcome of a search.
+#[derive(Debug)]
+pub enum NeighbourSearch {
+    /// The neighbours of the rows that were served.
+    Found(Neighbours),
+    /// Nothing was found, and the reason where that is worth a remark.
+    Declined(Option<String>),
+}

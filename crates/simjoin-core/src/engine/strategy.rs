@@ -1,0 +1,428 @@
+//! How matching items are found: the request to a strategy, and its cost.
+
+use std::any::Any;
+use std::fmt::{self, Debug, Display};
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::collection::another_family;
+use super::{DeviceChoice, GpuOptions, ItemId, MatchBuffer, PreparedJoin};
+use crate::error::Result;
+use crate::memory::Memory;
+use crate::predicate::Side;
+use crate::simd::Simd;
+use crate::util::cancel::CancelFlag;
+
+/// Which pairs of items a join looks at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pairing {
+    /// Every probe item with every build item.
+    All,
+    /// The probe items are the build items, the function is symmetric: every item with itself and
+    /// with those before it in some order, so that each unordered pair is decided once. Either
+    /// item of a pair may be given as the probe; [`MatchNeed::Exists`] has no meaning here.
+    Unordered,
+}
+
+/// The rows that meet in a join, and the orders of its two sides in which a pair of them is given.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Orders {
+    /// Probe rows meet build rows: a match stands for itself.
+    Given,
+    /// The sides are two parts of one input, whose rows meet once: a match of a probe item and a
+    /// build item stands for both orders of the two. The function is symmetric.
+    Mirrored,
+    /// The probe items are the build items: a match of two different items stands for both orders
+    /// of them. The function is symmetric.
+    Unordered,
+}
+
+impl Orders {
+    /// The orders of a join that is not mirrored.
+    #[cfg(test)]
+    pub fn of(pairing: Pairing) -> Self {
+        match pairing {
+            Pairing::All => Self::Given,
+            Pairing::Unordered => Self::Unordered,
+        }
+    }
+
+    /// The pairs of items that are looked at.
+    pub fn pairing(self) -> Pairing {
+        match self {
+            Self::Given | Self::Mirrored => Pairing::All,
+            Self::Unordered => Pairing::Unordered,
+        }
+    }
+}
+
+/// The matches that the operator needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MatchNeed {
+    /// Whether a probe item has a match: one match for each probe item will do.
+    Exists,
+    /// How many pairs of rows match: matches as for [`MatchNeed::Pairs`], or, where that is
+    /// cheaper, their [`RowPairCounts`](super::RowPairCounts).
+    Count,
+    /// Every matching pair.
+    Pairs,
+    /// Every matching pair with what its scores are computed from (the exact overlap of sets).
+    Scores,
+}
+
+/// The rows that are expected of the probe side.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ProbeRows(Option<u64>);
+
+impl ProbeRows {
+    /// Nothing is known: the probe side is taken to be as large as the build side. So it is in a
+    /// self-join.
+    pub const UNKNOWN: Self = Self(None);
+
+    /// About so many.
+    pub fn expected(rows: u64) -> Self {
+        Self(Some(rows))
+    }
+
+    /// The number of rows, where one is expected.
+    pub fn count(self) -> Option<u64> {
+        self.0
+    }
+
+    /// The probe rows by those of a build side, of which there are `build_rows`.
+    pub fn ratio(self, build_rows: usize) -> f64 {
+        self.0.map_or(1.0, |rows| rows.max(1) as f64 / build_rows.max(1) as f64)
+    }
+}
+
+/// Which matches a join wants, and how they are looked for.
+#[derive(Debug, Clone, Copy)]
+pub struct MatchSpec {
+    /// The side that the probe items are on.
+    pub probe: Side,
+    /// The orders of its items that a match stands for.
+    pub orders: Orders,
+    /// The knowledge that the join needs of a match.
+    pub need: MatchNeed,
+    /// The rows that are expected of the probe side.
+    pub probe_rows: ProbeRows,
+    /// At most this many candidates wait for verification.
+    pub candidate_chunk: usize,
+    /// At most this many matches wait for the operator.
+    pub match_buffer: usize,
+    /// The form of the vector kernels.
+    pub simd: Simd,
+    /// How a GPU is used, where one is.
+    pub gpu: GpuOptions,
+}
+
+impl MatchSpec {
+    /// The pairs of items that are looked at.
+    pub fn pairing(&self) -> Pairing {
+        self.orders.pairing()
+    }
+
+    /// The bytes of a full match buffer.
+    pub fn buffer_bytes(&self) -> usize {
+        MatchBuffer::new(self.match_buffer).footprint()
+    }
+}
+
+/// Where a strategy does its work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Placement {
+    /// On the threads of the process alone.
+    Cpu,
+    /// In part at least on a GPU.
+    Gpu,
+}
+
+/// An estimate of work, in nanoseconds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, PartialOrd)]
+pub struct Cost {
+    /// Work of one core; several threads divide it.
+    pub cpu: f64,
+    /// Work of the device, beside the cores.
+    pub device: f64,
+    /// Copies to the device and back, beside both.
+    pub transfer: f64,
+    /// Time until the device can begin.
+    pub setup: f64,
+}
+
+impl Cost {
+    /// Work of the CPU alone.
+    pub fn cpu(nanos: f64) -> Self {
+        Self { cpu: nanos, ..Self::default() }
+    }
+
+    /// Work of cores and of the device.
+    pub fn work(&self) -> f64 {
+        self.cpu + self.device
+    }
+
+    /// The time that the work takes on `threads` threads, which share memory, caches and often
+    /// cores: 16 of a Xeon with eight cores do the work of seven to twelve, two that of 1.7 to 1.9.
+    pub fn elapsed(&self, threads: usize) -> f64 {
+        /// Nanoseconds that a further thread adds to the phases of a join: waking it, waiting for it.
+        const THREAD: f64 = 6e4;
+        let threads = threads.max(1) as f64;
+        let sharing = if self.cpu > 0.0 { (threads - 1.0) * THREAD } else { 0.0 };
+        let cores = threads.powf(0.75);
+        self.setup + (self.cpu / cores + sharing).max(self.device + self.transfer)
+    }
+}
+
+/// Nanoseconds, shown in a readable unit.
+pub struct Nanos(pub f64);
+
+impl fmt::Display for Nanos {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            nanos if nanos < 1e6 => write!(f, "{:.0} µs", nanos / 1e3),
+            nanos if nanos < 1e9 => write!(f, "{:.1} ms", nanos / 1e6),
+            nanos => write!(f, "{:.1} s", nanos / 1e9),
+        }
+    }
+}
+
+/// A build side with the predicate and the matches that are wanted, and the figures that strategies share.
+/// The family makes it once for a choice.
+pub trait Join: Debug + Send + Sync + 'static {
+    /// The devices that the family opens for it.
+    type Devices: DevicePlace;
+}
+
+/// The terms on which a strategy estimates its cost.
+#[derive(Debug, Clone, Copy)]
+pub struct Terms<'a> {
+    /// Whether no other strategy is compared: the estimate decides about parts of this one alone.
+    pub is_only: bool,
+    /// The placements that are compared.
+    pub placements: &'a [Placement],
+    /// The resources for gathering figures.
+    pub context: PrepareContext<'a>,
+}
+
+impl Terms<'_> {
+    /// Whether a placement is compared.
+    pub fn has(&self, placement: Placement) -> bool {
+        self.placements.contains(&placement)
+    }
+}
+
+/// The estimate of a strategy.
+#[derive(Debug)]
+pub struct Estimate {
+    /// The cost on the CPU, where the strategy runs there and was asked.
+    pub cpu: Option<Cost>,
+    /// The cost on a GPU, where the strategy runs there and was asked.
+    pub gpu: Option<Cost>,
+    /// The way in which the CPU does the work, where there are several: words behind the estimate in
+    /// EXPLAIN ANALYZE.
+    pub manner: Option<&'static str>,
+    parts: Box<dyn Any + Send + Sync>,
+}
+
+impl Estimate {
+    /// An estimate with the parts of the strategy that it has chosen, which come back in
+    /// [`Strategy::prepare`].
+    pub fn new(cpu: Option<Cost>, gpu: Option<Cost>, parts: impl Any + Send + Sync) -> Self {
+        Self { cpu, gpu, manner: None, parts: Box::new(parts) }
+    }
+
+    /// Adds [`Self::manner`] to the estimate.
+    pub fn in_manner(self, manner: Option<&'static str>) -> Self {
+        Self { manner, ..self }
+    }
+
+    /// The cost in a placement.
+    pub fn of(&self, placement: Placement) -> Option<Cost> {
+        match placement {
+            Placement::Cpu => self.cpu,
+            Placement::Gpu => self.gpu,
+        }
+    }
+
+    /// The parts.
+    ///
+    /// # Errors
+    ///
+    /// An internal error when another strategy made the estimate.
+    pub fn parts<T: Any>(&self) -> Result<&T> {
+        self.parts.downcast_ref().ok_or_else(|| another_family::<T>())
+    }
+}
+
+/// The operator's request for a device.
+#[derive(Clone)]
+pub struct DeviceRequest {
+    /// The device that the options ask for.
+    pub choice: DeviceChoice,
+    /// Whether the probe items are the build items.
+    pub self_join: bool,
+    /// The estimated work of devices and of copies to them, in nanoseconds: little work is for few
+    /// devices.
+    pub work: f64,
+    /// Told when the device fails in mid-join, or host memory for it is refused.
+    pub on_failure: Arc<dyn Fn(String) + Send + Sync>,
+}
+
+impl fmt::Debug for DeviceRequest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DeviceRequest").field("choice", &self.choice).finish_non_exhaustive()
+    }
+}
+
+/// The devices of one join, opened by the family, with what lies there. Displayed by EXPLAIN
+/// ANALYZE.
+pub trait DevicePlace: Debug + Display + Send + Sync + 'static {
+    /// Whether a strategy could not be had there, which the query has been told: another one may do.
+    fn has_refused(&self) -> bool {
+        false
+    }
+
+    /// The time that it took to bring the join there.
+    fn start_times(&self) -> StartTimes {
+        StartTimes::default()
+    }
+}
+
+/// The time until devices could begin.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct StartTimes {
+    /// To open the devices and to load programs.
+    pub opening: Duration,
+    /// To copy collections there.
+    pub upload: Duration,
+}
+
+/// The devices of a family that has none.
+#[derive(Debug)]
+pub enum NoDevices {}
+
+impl DevicePlace for NoDevices {}
+
+impl Display for NoDevices {
+    fn fmt(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {}
+    }
+}
+
+/// The resources for preparing a join.
+#[derive(Debug, Clone, Copy)]
+pub struct PrepareContext<'a> {
+    /// Grown by what the prepared join allocates.
+    pub reservation: &'a dyn Memory,
+    /// Ends the work early.
+    pub cancel: &'a CancelFlag,
+    /// How many threads may work on it at once, at least 1.
+    pub threads: usize,
+    /// The rows that will probe the build collection, where they are known: otherwise estimates take
+    /// them to be like those of the build side.
+    pub probes: Option<&'a Probes>,
+}
+
+/// The rows that will probe a build collection. A piece of a join from disk is probed by the rows of
+/// all segments in its reach.
+#[derive(Debug, Clone, Default)]
+pub struct Probes {
+    /// Ranges of positions on the [`Axis`](super::Axis), and how many rows lie there.
+    pub parts: Vec<(Range<u32>, u64)>,
+}
+
+impl Probes {
+    /// The number of rows.
+    pub fn len(&self) -> u64 {
+        self.parts.iter().map(|(_, rows)| rows).sum()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// An algorithm for the joins of a family.
+pub trait Strategy<J: Join>: Debug + Send + Sync {
+    /// The name in options and EXPLAIN.
+    fn name(&self) -> &'static str;
+
+    /// Whether the strategy can be placed there: without a kernel, on the CPU alone.
+    fn runs_on(&self, placement: Placement) -> bool {
+        placement == Placement::Cpu
+    }
+
+    /// The cost of the join in the placements that are compared, and the parts that it chooses. Figures
+    /// that other strategies need as well stay with the join.
+    ///
+    /// # Errors
+    ///
+    /// When the work is cancelled.
+    fn estimate(&self, join: &mut J, terms: &Terms<'_>) -> Result<Estimate>;
+
+    /// Builds what all probe partitions share (an index, signatures, a device copy). Placed on the
+    /// GPU when there is a `device`.
+    ///
+    /// # Errors
+    ///
+    /// When memory is refused, or the work cancelled.
+    fn prepare(
+        &self,
+        join: &J,
+        estimate: &Estimate,
+        device: Option<&Arc<J::Devices>>,
+        context: PrepareContext<'_>,
+    ) -> Result<Arc<dyn PreparedJoin>>;
+}
+
+/// A strategy as lists of all families name it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StrategyInfo {
+    name: &'static str,
+    on_cpu: bool,
+    on_gpu: bool,
+}
+
+impl StrategyInfo {
+    /// The strategy's name and placements.
+    pub fn of<J: Join>(strategy: &dyn Strategy<J>) -> Self {
+        let [on_cpu, on_gpu] = [Placement::Cpu, Placement::Gpu].map(|p| strategy.runs_on(p));
+        Self { name: strategy.name(), on_cpu, on_gpu }
+    }
+
+    /// [`Strategy::name`].
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// [`Strategy::runs_on`].
+    pub fn runs_on(&self, placement: Placement) -> bool {
+        match placement {
+            Placement::Cpu => self.on_cpu,
+            Placement::Gpu => self.on_gpu,
+        }
+    }
+}
+
+/// The work for neighbouring items, from `start` on. A join has at most [`WorkStep::MOST`].
+#[derive(Debug, Clone, Copy)]
+pub struct WorkStep {
+    pub start: ItemId,
+    /// The number of items.
+    pub items: u32,
+    /// The work for the first item, and its growth from each item to the next, in about
+    /// nanoseconds.
+    pub first: u64,
+    pub slope: u64,
+}
+
+impl WorkStep {
+    /// With more, blocking keys keep partners few and the work of all items alike.
+    pub const MOST: usize = 1 << 12;
+
+    /// Equal work for each of `items` items.
+    pub fn even(items: u32) -> Vec<Self> {
+        vec![Self { start: 0, items, first: 1, slope: 0 }]
+    }
+}

@@ -1,0 +1,127 @@
+//! A cursor that does one unit after the other on the CPU.
+
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use crate::engine::cursor::UnitQueue;
+use crate::engine::{Collection, Cursor, Funnel, ItemId, MatchBuffer, ProbeUnit, Progress, Unit};
+use crate::error::Result;
+
+/// The time of a poll; the operator allows 10 ms. Tests stop as often as they can.
+const SLICE: Duration = if cfg!(test) { Duration::ZERO } else { Duration::from_millis(4) };
+
+/// How far a worker came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Work {
+    /// The unit is done.
+    Done,
+    /// The match buffer is full; there is more.
+    Full,
+    /// There is more.
+    More,
+}
+
+/// Finds the matches of one unit at a time.
+pub(crate) trait Worker: Send {
+    /// The probe items.
+    type Items: Collection;
+
+    /// Reserves memory for a unit that has been fed.
+    ///
+    /// # Errors
+    ///
+    /// A resource error where memory is short: the unit is not taken.
+    fn admit(&mut self, _unit: &Unit<Self::Items>) -> Result<()> {
+        Ok(())
+    }
+
+    /// Takes up a unit; the former one is done.
+    ///
+    /// # Errors
+    ///
+    /// A resource error where memory is short.
+    fn begin(&mut self, unit: Unit<Self::Items>) -> Result<()>;
+
+    /// Adds matches of the unit for a millisecond at most; the cursor has begun the run.
+    ///
+    /// # Errors
+    ///
+    /// Where memory is short, or the family's function fails.
+    fn work(&mut self, matches: &mut MatchBuffer) -> Result<Work>;
+
+    /// Leaves out further matches of a probe item of the unit, where that is easy.
+    fn retire(&mut self, probe: ItemId);
+
+    /// The work done. The cursor takes the time beside that of verification for that of filtering.
+    fn funnel(&self) -> Funnel;
+}
+
+/// The cursor of a [`Worker`].
+#[derive(Debug)]
+pub(crate) struct UnitCursor<W: Worker> {
+    worker: W,
+    units: UnitQueue<Unit<W::Items>>,
+    /// The number of the unit that the worker has taken up.
+    unit: Option<u32>,
+    nanos: u64,
+}
+
+impl<W: Worker> UnitCursor<W> {
+    pub(crate) fn new(worker: W) -> Self {
+        Self { worker, units: UnitQueue::default(), unit: None, nanos: 0 }
+    }
+
+    /// Works for a time slice.
+    fn work(&mut self, started: Instant, matches: &mut MatchBuffer) -> Result<Progress> {
+        if self.unit.is_none()
+            && let Some(unit) = self.units.pop()
+        {
+            self.unit = Some(unit.number);
+            self.worker.begin(unit)?;
+        }
+        let Some(number) = self.unit else { return Ok(self.units.progress()) };
+        matches.begin(number);
+        loop {
+            match self.worker.work(matches)? {
+                Work::Full => return Ok(Progress::Full),
+                Work::More if started.elapsed() < SLICE => {}
+                Work::More => return Ok(Progress::Yield),
+                Work::Done => break,
+            }
+        }
+        self.unit = None;
+        matches.complete(number);
+        Ok(if self.units.is_empty() { self.units.progress() } else { Progress::Yield })
+    }
+}
+
+impl<W: Worker> Cursor for UnitCursor<W> {
+    fn feed(&mut self, unit: ProbeUnit) -> Result<()> {
+        let unit = Unit::of(&unit)?;
+        self.worker.admit(&unit)?;
+        self.units.push(unit);
+        Ok(())
+    }
+
+    fn finish(&mut self) {
+        self.units.finish();
+    }
+
+    fn poll(&mut self, _: &mut Context<'_>, matches: &mut MatchBuffer) -> Poll<Result<Progress>> {
+        let started = Instant::now();
+        let worked = self.work(started, matches);
+        self.nanos += started.elapsed().as_nanos() as u64;
+        Poll::Ready(worked)
+    }
+
+    fn retire(&mut self, unit: u32, probe: ItemId) {
+        if self.unit == Some(unit) {
+            self.worker.retire(probe);
+        }
+    }
+
+    fn funnel(&self) -> Funnel {
+        let done = self.worker.funnel();
+        Funnel { filter_nanos: self.nanos.saturating_sub(done.verify_nanos), ..done }
+    }
+}

@@ -1,0 +1,53 @@
+//! Joins that run wholly on devices: what the families share.
+//!
+//! A [`DeviceFilter`] cuts the probe items of a unit into jobs. A job is one work of a device, and
+//! gives matches or their counts, and what it has left: the parts of it that found no room.
+//!
+//! ```text
+//! cursor                              device (queue shared by all partitions)
+//! unit ─► plan ─► jobs ─► submit ───► filter ─► decide ─► matches, what is left ─┐
+//!                  ▲                                                             │
+//!                  ├── what is left ◄──────────────────── inbox ◄────────────────┘
+//!                  ├── smaller jobs ◄── too little memory ─┤
+//!                  └── other device ◄── failure ───────────┤
+//!   match buffer ◄─── deliveries ◄──── redo on the CPU ◄───┘ no device is left
+//! ```
+//!
+//! [`Devices`] are those of one join. The join on the CPU is prepared by a thread of its own, once it
+//! is needed ([`OnCpu`]). Families that meet rows with columns in tiles share one filter ([`tiles`]).
+
+mod arena;
+mod awaited;
+mod copies;
+mod cursor;
+mod devices;
+mod filter;
+mod inbox;
+mod join;
+mod late;
+mod later;
+mod memory;
+mod outcome;
+mod prepared;
+mod redo;
+mod task;
+pub mod tiles;
+mod unit;
+
+pub(crate) use self::arena::Arena;
+pub use self::awaited::{ask, run};
+pub use self::copies::Copies;
+pub use self::devices::Devices;
+pub(crate) use self::devices::OpenDevices;
+pub use self::filter::Itself;
+pub(crate) use self::filter::{DeviceFilter, OnHost, TicketOf, Undecided};
+pub(crate) use self::join::Offload;
+pub(crate) use self::late::{CpuJoin, OnCpu, Wanted};
+pub(crate) use self::later::note_loss;
+pub(crate) use self::memory::ALIGNMENT;
+pub use self::memory::{Layout, bytes_of, fetch};
+pub(crate) use self::outcome::JobCounters;
+pub use self::outcome::{Counted, Outcome};
+pub(crate) use self::prepared::PreparedOffload;
+pub(crate) use self::task::{DeviceJob, DeviceTask, EachDevice, JobResults, OnDevice};
+pub(crate) use self::unit::OpenUnit;

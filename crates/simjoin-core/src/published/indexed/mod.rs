@@ -1,0 +1,177 @@
+//! Published filters by inverted index on a GPU, to compare with `bwjoin`.
+//!
+//! | strategy | | |
+//! |---|---|---|
+//! | `bwjoin-published` | [`Blocks`] | a block a row sorts tiles of postings |
+//! | `fgssjoin` | [`Threads`] | a thread a row counts prefix tokens in cells |
+//! | `sf-gssjoin` | [`Atomics`] | all tokens are indexed, and overlaps counted in cells |
+//!
+//! Each is a [`Lookup`] in the product's index, and right where the published code is not: cells are of
+//! bounded tiles, counters have 64 bits, bounds are integers of the host.
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use crate::engine::{Estimate, Placement, PrepareContext, PreparedJoin, Strategy, Terms};
+use crate::error::Result;
+use crate::gpu::{DeviceError, Images, images};
+use crate::set::indexed::{self, Launcher, Lookup};
+use crate::set::{DeviceJoin, SetJoin};
+
+/// The kernels of the lookups.
+static PUBLISHED: Images = images!("published_indexed");
+
+/// A published filter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum PublishedIndex {
+    Bwjoin,
+    FgssJoin,
+    SfGssJoin,
+}
+
+impl PublishedIndex {
+    /// The lookup of a join: `threads` are those of a block of Bwjoin, `part_sets` the sets that are
+    /// indexed together.
+    fn lookup(self, threads: u32, part_sets: u32) -> Arc<dyn Lookup> {
+        match self {
+            Self::Bwjoin => Arc::new(Blocks { threads, part_sets }),
+            Self::FgssJoin => Arc::new(Threads { part_sets }),
+            Self::SfGssJoin => Arc::new(Atomics { part_sets }),
+        }
+    }
+}
+
+impl Strategy<SetJoin> for PublishedIndex {
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Bwjoin => "bwjoin-published",
+            Self::FgssJoin => "fgssjoin",
+            Self::SfGssJoin => "sf-gssjoin",
+        }
+    }
+
+    fn runs_on(&self, placement: Placement) -> bool {
+        placement == Placement::Gpu
+    }
+
+    fn estimate(&self, join: &mut SetJoin, terms: &Terms<'_>) -> Result<Estimate> {
+        indexed::estimate(join, terms)
+    }
+
+    fn prepare(
+        &self,
+        join: &SetJoin,
+        _: &Estimate,
+        device: Option<&Arc<DeviceJoin>>,
+        context: PrepareContext<'_>,
+    ) -> Result<Arc<dyn PreparedJoin>> {
+        let threads = join.spec.gpu.block_size.unwrap_or(32);
+        let lookup = self.lookup(threads, join.spec.gpu.partition);
+        indexed::prepare(lookup, join, device, context)
+    }
+}
+
+/// Bwjoin: a block a row.
+#[derive(Debug)]
+struct Blocks {
+    threads: u32,
+    part_sets: u32,
+}
+
+impl Blocks {
+    /// Postings that a thread has in a tile, and words of shared memory for each thread, as in
+    /// `kernels/published_index_blocks.cuh`.
+    const TILE_ITEMS: u32 = 4;
+    const WORDS_OF_THREAD: u32 = 28;
+}
+
+impl Lookup for Blocks {
+    fn kernel(&self) -> &'static str {
+        "index_blocks"
+    }
+
+    fn budgets(&self) -> (u64, u64) {
+        (1 << 28, 1 << 16)
+    }
+
+    fn part_sets(&self) -> u32 {
+        self.part_sets
+    }
+
+    fn least_capacity(&self) -> u32 {
+        Self::TILE_ITEMS * self.threads
+    }
+
+    fn filter(&self, launcher: &mut Launcher<'_, '_>) -> Result<(), DeviceError> {
+        let words = Self::WORDS_OF_THREAD * self.threads + 1;
+        launcher.block_a_row(&PUBLISHED, self.kernel(), (self.threads, words))
+    }
+}
+
+/// fgSSJoin: a thread a row counts in a matrix of cells.
+#[derive(Debug)]
+struct Threads {
+    part_sets: u32,
+}
+
+impl Lookup for Threads {
+    fn kernel(&self) -> &'static str {
+        "index_threads"
+    }
+
+    fn budgets(&self) -> (u64, u64) {
+        (1 << 31, 1 << 17)
+    }
+
+    fn part_sets(&self) -> u32 {
+        self.part_sets
+    }
+
+    fn has_cells(&self) -> bool {
+        true
+    }
+
+    fn filter(&self, launcher: &mut Launcher<'_, '_>) -> Result<(), DeviceError> {
+        launcher.thread_a_row(&PUBLISHED, self.kernel())?;
+        launcher.warp_a_row(&PUBLISHED, "index_gather")
+    }
+}
+
+/// sf-gSSJoin: a warp a row counts all tokens by atomic additions.
+#[derive(Debug)]
+struct Atomics {
+    part_sets: u32,
+}
+
+impl Lookup for Atomics {
+    fn kernel(&self) -> &'static str {
+        "index_atomics"
+    }
+
+    fn budgets(&self) -> (u64, u64) {
+        (1 << 31, 1 << 17)
+    }
+
+    fn part_sets(&self) -> u32 {
+        self.part_sets
+    }
+
+    fn takes_all_tokens(&self) -> bool {
+        true
+    }
+
+    fn has_cells(&self) -> bool {
+        true
+    }
+
+    fn filter(&self, launcher: &mut Launcher<'_, '_>) -> Result<(), DeviceError> {
+        launcher.warp_a_row(&PUBLISHED, self.kernel())?;
+        launcher.warp_a_row(&PUBLISHED, "index_gather_counted")
+    }
+
+    fn deciding(&self) -> (&'static Images, [&'static str; 2]) {
+        (&PUBLISHED, ["index_decide_counted_pairs", "index_decide_counted_count"])
+    }
+}

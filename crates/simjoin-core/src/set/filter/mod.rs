@@ -1,0 +1,16 @@
+//! Filters: which pairs of sets may match. A filter may only over-approximate.
+
+pub(crate) mod inverted_index;
+pub mod positional;
+pub mod postings;
+pub mod prefix;
+pub mod signature;
+pub(crate) mod size_bounds;
+pub(crate) mod suffix_test;
+
+pub use positional::PositionalIndex;
+pub use positional::PositionalSource;
+pub use prefix::PrefixIndex;
+pub(crate) use signature::{ProbeSignature, SignatureScheme, Signatures};
+pub use suffix_test::Every;
+pub(crate) use suffix_test::SuffixTest;

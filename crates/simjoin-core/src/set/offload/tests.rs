@@ -1,0 +1,190 @@
+//! The join on the CPU that is prepared late, and devices that lack memory.
+
+use std::sync::Arc;
+use std::sync::mpsc::channel;
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread;
+use std::time::Duration;
+
+use rand::SeedableRng;
+use rand::rngs::StdRng;
+
+use crate::emulator::Emulator;
+use crate::engine::{
+    Cursor, Match, MatchBuffer, MatchNeed, Pairing, ProbeUnit, Progress, Strategy,
+};
+use crate::error::{exec_err, resources_err};
+use crate::gpu::Device;
+use crate::memory::{Budget, Reservation};
+use crate::set::bitmap::FixedTiles;
+use crate::set::collection::SetCollection;
+use crate::set::filter_verify::FilterVerify;
+use crate::set::indexed::tests::FixedIndex;
+use crate::set::join::SetJoin;
+use crate::set::measure::Measure;
+use crate::set::offload::on_cpu;
+use crate::set::tests::harness::{OnDevice, Sides, spec};
+use crate::set::tests::shapes;
+
+struct Unpark(thread::Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+fn reservation() -> Reservation {
+    let pool = Budget::unlimited();
+    pool.reservation()
+}
+
+fn unit() -> ProbeUnit {
+    ProbeUnit { number: 0, items: Arc::new(SetCollection::default()), range: 0..0 }
+}
+
+/// A thread that prepares a join stops once no cursor waits for it, and another cursor begins anew.
+#[test]
+fn a_join_that_no_cursor_waits_for_is_given_up() {
+    let (sender, receiver) = channel();
+    let spec = spec(Measure::Jaccard, 0.5, Pairing::All);
+    let on_cpu = on_cpu(&Arc::default(), spec, &reservation(), move |_, context| {
+        sender.send("begun").unwrap();
+        while context.cancel.check().is_ok() {
+            thread::sleep(Duration::from_millis(1));
+        }
+        sender.send("ended").unwrap();
+        exec_err!("given up")
+    });
+    let next = || receiver.recv_timeout(Duration::from_secs(60));
+    let (mut matches, mut cx) = (MatchBuffer::new(1), Context::from_waker(Waker::noop()));
+    for _ in 0..2 {
+        let mut cursors = [(); 2].map(|()| on_cpu.open(&reservation()).unwrap());
+        for cursor in &mut cursors {
+            assert!(matches!(
+                cursor.poll(&mut cx, &mut matches),
+                Poll::Ready(Ok(Progress::NeedsInput))
+            ));
+            cursor.feed(unit()).unwrap();
+            assert!(cursor.poll(&mut cx, &mut matches).is_pending());
+        }
+        assert_eq!(next(), Ok("begun"));
+        let [first, second] = cursors;
+        drop(first);
+        assert!(receiver.recv_timeout(Duration::from_millis(20)).is_err());
+        drop(second);
+        assert_eq!(next(), Ok("ended"));
+    }
+}
+
+/// Every cursor that waits is woken, also with an error.
+#[test]
+fn cursors_that_wait_for_a_join_are_woken() {
+    let spec = spec(Measure::Jaccard, 0.5, Pairing::All);
+    let on_cpu = on_cpu(&Arc::default(), spec, &reservation(), |_, _| {
+        thread::sleep(Duration::from_millis(20));
+        exec_err!("no such luck")
+    });
+    let waits = || {
+        let mut cursor = on_cpu.open(&reservation()).unwrap();
+        cursor.feed(unit()).unwrap();
+        let waker = Waker::from(Arc::new(Unpark(thread::current())));
+        let mut matches = MatchBuffer::new(1);
+        loop {
+            match cursor.poll(&mut Context::from_waker(&waker), &mut matches) {
+                Poll::Ready(progress) => return progress.unwrap_err().to_string(),
+                // Only a wake ends the wait early.
+                Poll::Pending => thread::park_timeout(Duration::from_secs(60)),
+            }
+        }
+    };
+    let errors = thread::scope(|scope| {
+        let threads = [scope.spawn(waits), scope.spawn(waits)];
+        threads.map(|thread| thread.join().unwrap())
+    });
+    assert!(errors.iter().all(|error| error.contains("no such luck")), "{errors:?}");
+}
+
+/// Where memory does not suffice to prepare the join, or for a cursor over it, all pairs are
+/// compared, in the memory that the cursor holds.
+#[test]
+fn a_join_without_memory_compares_all_pairs() {
+    let mut rng = StdRng::seed_from_u64(62);
+    let shape = shapes::zipfian(&mut rng, 12);
+    let sides = Sides::itself(&shape.name, &shape.build);
+    let mut spec = spec(Measure::Jaccard, 0.4, sides.pairing);
+    spec.need = MatchNeed::Scores;
+    let expected = sides.expected(&spec);
+    assert!(expected.len() > sides.build.len() as usize);
+    for is_prepared in [false, true] {
+        let build = Arc::clone(&sides.build);
+        let on_cpu = on_cpu(&sides.build, spec, &reservation(), move |spec, context| {
+            if !is_prepared {
+                return resources_err!("no memory for an index");
+            }
+            FilterVerify::PPJoin.prepare_with(Arc::clone(&build), spec, (0, None), None, context)
+        });
+        let pool = Budget::new(on_cpu.least_bytes());
+        let memory = pool.reservation();
+        let mut cursor = on_cpu.open(&memory).unwrap();
+        assert!(on_cpu.open(&memory).is_err(), "the cursor holds its memory");
+        let mut found = run(&mut cursor, &sides);
+        found.sort_unstable();
+        assert_eq!(found, expected, "prepared: {is_prepared}");
+    }
+}
+
+/// A work for which the device lacks the memory is done in smaller ones: the device has not failed.
+#[test]
+fn works_without_memory_are_done_in_smaller_ones() {
+    check_works_without_memory(&[&FixedTiles::with_room(), &FixedIndex::with_room()]);
+}
+
+/// Runs strategies, of which each launches works with room for many candidates.
+pub(crate) fn check_works_without_memory(strategies: &[&dyn Strategy<SetJoin>]) {
+    let Some(emulator) = Emulator::get() else { return };
+    let mut rng = StdRng::seed_from_u64(61);
+    let shape = shapes::zipfian(&mut rng, 12);
+    let sides = Sides::itself(&shape.name, &shape.build);
+    let mut spec = spec(Measure::Jaccard, 0.2, sides.pairing);
+    spec.need = MatchNeed::Pairs;
+    let expected = sides.expected(&spec);
+    for strategy in strategies {
+        let lease = emulator.device();
+        let on = OnDevice { ordinal: lease.ordinal(), second: None, demanded: true, fault: None };
+        let mut cursor = sides.open(*strategy, spec, Some(on), &|| String::new());
+        // A work is tried twice: the work fails, and the first of the smaller ones.
+        (0..4).for_each(|_| lease.fault("cuMemAlloc", 1, 2));
+        let mut found = run(cursor.as_mut(), &sides);
+        for m in &mut found {
+            (m.probe, m.build) = (m.probe.max(m.build), m.probe.min(m.build));
+        }
+        let mut found: Vec<_> = found.into_iter().map(|m| (m.probe, m.build)).collect();
+        found.sort_unstable();
+        let expected: Vec<_> = expected.iter().map(|m| (m.probe, m.build)).collect();
+        assert_eq!(found, expected, "{strategy:?}");
+        assert_eq!(lease.stat("faults"), 4, "{strategy:?}");
+        drop(cursor);
+        sides.build.copies().clear();
+        lease.expect_nothing_left(Device::close, &format!("{strategy:?}"));
+    }
+}
+
+/// The matches of all probe sets.
+fn run(cursor: &mut dyn Cursor, sides: &Sides) -> Vec<Match> {
+    let (items, range) = (Arc::clone(&sides.probe), 0..sides.probe.len());
+    cursor.feed(ProbeUnit { number: 0, items, range }).unwrap();
+    cursor.finish();
+    let waker = Waker::from(Arc::new(Unpark(thread::current())));
+    let (mut matches, mut found) = (MatchBuffer::new(1000), vec![]);
+    loop {
+        let progress = cursor.poll(&mut Context::from_waker(&waker), &mut matches);
+        found.extend_from_slice(matches.matches());
+        matches.clear();
+        match progress {
+            Poll::Ready(Ok(Progress::Ended)) => return found,
+            Poll::Ready(progress) => drop(progress.unwrap()),
+            Poll::Pending => thread::park_timeout(Duration::from_secs(60)),
+        }
+    }
+}

@@ -1,0 +1,319 @@
+//! The matches of probe sets, counted for a group of them at a time.
+
+use std::sync::Arc;
+
+use super::bits::{WIDTH, common_bits};
+use super::group::{Group, Probe};
+use super::split::Split;
+use crate::engine::{Funnel, Match, MatchBuffer, MatchNeed, Pairing, RowPairCounts, Work, Worker};
+use crate::error::Result;
+use crate::memory::Memory;
+use crate::set::collection::SetCollection;
+use crate::set::filter::size_bounds::SizeBoundsCache;
+use crate::set::itself::SelfMatches;
+use crate::set::join_spec::{JoinSpec, SetUnit};
+use crate::set::runs::SetId;
+
+/// Probe sets whose bits are counted together: a bitmap of the build side is read once for all.
+const BLOCK: usize = if cfg!(test) { 6 } else { 16 };
+/// Steps (about nanoseconds) between two looks at the clock.
+const STEPS: usize = if cfg!(test) { 20 } else { 1_000_000 };
+
+/// The next step for the group.
+#[derive(Debug, Clone, Copy)]
+enum Stage {
+    /// Entries of this slice, from this probe set on.
+    Gather { slice: usize, probe: usize },
+    /// Lists of this slice, from this entry on; then the entries from this probe set on, if any.
+    Light { slice: usize, entry: usize, rest: Option<usize> },
+    /// Bitmaps of the probe sets from this one on in this slice.
+    Mark { slice: usize, probe: usize },
+    /// Bits common with those of the build sets from this one on.
+    Heavy { slice: usize, probe: usize, build: SetId },
+    /// Matches of this probe set from this build set on.
+    Give { probe: usize, build: SetId },
+    /// The next group.
+    Done,
+}
+
+/// See [`super::ScanCount`].
+#[derive(Debug)]
+pub(super) struct ScanCountWorker {
+    build: Arc<SetCollection>,
+    split: Arc<Split>,
+    spec: JoinSpec,
+    bounds: SizeBoundsCache,
+    /// The unit being joined, and its sets that are left.
+    unit: Option<SetUnit>,
+    /// Its sets that match themselves, until they are given.
+    itself: Option<SelfMatches>,
+    group: Group,
+    stage: Stage,
+    /// The bitmaps of a block of probe sets in a slice, one after the other.
+    bitmaps: Vec<u64>,
+    funnel: Funnel,
+}
+
+impl ScanCountWorker {
+    /// A bound on the bytes of the counters, lists and bitmaps, by the number of build sets.
+    pub(super) fn footprint(build: usize) -> usize {
+        Group::most_bytes(build) + BLOCK * WIDTH * size_of::<u64>()
+    }
+
+    pub(super) fn try_new(
+        build: Arc<SetCollection>,
+        split: Arc<Split>,
+        spec: JoinSpec,
+        reservation: &dyn Memory,
+    ) -> Result<Self> {
+        let words = BLOCK * split.bits.width();
+        reservation.try_grow(
+            Group::footprint(build.len() as usize, &split.lists)
+                + words * size_of::<u64>()
+                + SizeBoundsCache::footprint(build.runs()),
+        )?;
+        Ok(Self {
+            bounds: SizeBoundsCache::new(&spec, build.runs()),
+            group: Group::new(build.len() as usize, &split.lists),
+            build,
+            split,
+            spec,
+            unit: None,
+            itself: None,
+            stage: Stage::Done,
+            bitmaps: vec![0; words],
+            funnel: Funnel::default(),
+        })
+    }
+
+    /// Takes the next probe sets of one blocking key that have partners; false where the unit has
+    /// none left.
+    fn next_group(&mut self) -> bool {
+        self.group.clear();
+        let Some(SetUnit { items: sets, range, .. }) = &mut self.unit else { return false };
+        let mut key = None;
+        while !self.group.is_full() && range.start < range.end {
+            let Some((run, ids)) = sets.runs().of_set(range.start) else { break };
+            if key.is_some_and(|key| key != run.key) {
+                break;
+            }
+            let Some(bounds) = self.bounds.get(run.size) else {
+                range.start = ids.end.min(range.end);
+                continue;
+            };
+            let set = range.start;
+            range.start += 1;
+            let mut partners = self.build.runs().sets(run.key, bounds.least, bounds.greatest);
+            if self.spec.pairing == Pairing::Unordered {
+                partners.end = partners.end.min(set);
+            }
+            if partners.start >= partners.end {
+                continue;
+            }
+            key = Some(run.key);
+            self.funnel.prefix_pairs += partners.len() as u64;
+            self.funnel.candidates += partners.len() as u64;
+            self.group.push(Probe::new(set, partners, bounds));
+        }
+        !self.group.probes.is_empty()
+    }
+
+    /// Gathers entries of a slice. Returns the steps taken.
+    fn gather(&mut self, slice: usize, probe: usize) -> usize {
+        let Some(SetUnit { items: sets, .. }) = &self.unit else { return 0 };
+        let lists = &self.split.lists;
+        if slice >= lists.slices() {
+            self.stage = Stage::Mark { slice: 0, probe: 0 };
+            return 1;
+        }
+        let (rest, steps) = self.group.gather(sets, lists, slice, probe);
+        self.stage = Stage::Light { slice, entry: 0, rest };
+        steps
+    }
+
+    /// Counts by lists. Returns the steps left.
+    fn count_lists(
+        &mut self,
+        slice: usize,
+        entry: usize,
+        rest: Option<usize>,
+        steps: usize,
+    ) -> usize {
+        let Some(SetUnit { items: sets, .. }) = &self.unit else { return 0 };
+        let lists = &self.split.lists;
+        let (entry, steps, postings) = self.group.count(lists, slice, entry, steps);
+        self.funnel.postings += postings;
+        self.stage = match (entry < self.group.gathered(), rest) {
+            (true, _) => Stage::Light { slice, entry, rest },
+            (false, Some(probe)) => Stage::Gather { slice, probe },
+            (false, None) => Stage::Gather { slice: self.group.next_slice(sets, lists), probe: 0 },
+        };
+        steps
+    }
+
+    /// Makes the bitmaps of a block of probe sets. Returns the steps taken.
+    fn mark(&mut self, slice: usize, probe: usize) -> usize {
+        let Some(SetUnit { items: sets, .. }) = &self.unit else { return 0 };
+        let bits = &self.split.bits;
+        let Some(block) = block(&self.group.probes, probe).filter(|_| slice < bits.slices()) else {
+            let first = self.group.probes.first();
+            let build = first.map_or(0, |probe| probe.partners.start);
+            self.stage = Stage::Give { probe: 0, build };
+            return 1;
+        };
+        self.bitmaps.fill(0);
+        for (probe, words) in block.iter().zip(self.bitmaps.chunks_exact_mut(bits.width())) {
+            bits.mark(sets.tokens(probe.set), slice, words);
+        }
+        let build = block.iter().map(|probe| probe.partners.start).min().unwrap_or(0);
+        self.stage = Stage::Heavy { slice, probe, build };
+        self.bitmaps.len()
+    }
+
+    /// Counts by bitmaps. Returns the steps left.
+    fn count_bits(&mut self, slice: usize, probe: usize, from: SetId, mut steps: usize) -> usize {
+        let bits = &self.split.bits;
+        let block = block(&self.group.probes, probe).unwrap_or(&[]);
+        let (count, end) = (block.len(), block.iter().map(|probe| probe.partners.end).max());
+        let words = &self.bitmaps[..count * bits.width()];
+        let mut counts = [0; BLOCK];
+        for build in from..end.unwrap_or(from) {
+            if steps == 0 {
+                self.stage = Stage::Heavy { slice, probe, build };
+                return 0;
+            }
+            common_bits(self.spec.simd, words, bits.of(slice, build), &mut counts);
+            for (number, count) in counts[..count].iter().enumerate() {
+                self.group.add(probe + number, build, *count);
+            }
+            steps = steps.saturating_sub(1 + words.len() / 10);
+        }
+        let next = probe + BLOCK;
+        self.stage = match next < self.group.probes.len() {
+            true => Stage::Mark { slice, probe: next },
+            false => Stage::Mark { slice: slice + 1, probe: 0 },
+        };
+        steps
+    }
+
+    /// Gives the matches of the group; whether all are given.
+    fn give(&mut self, mut probe: usize, mut from: SetId, matches: &mut MatchBuffer) -> bool {
+        let Some(SetUnit { items: sets, .. }) = &self.unit else { return true };
+        let (count_only, first_only) =
+            (self.spec.need == MatchNeed::Count, self.spec.need == MatchNeed::Exists);
+        let first = self.group.span.start;
+        while let Some(Probe { set, partners, bounds, .. }) = self.group.probes.get(probe) {
+            let counters = self.group.counters(probe);
+            // Larger partners need no less.
+            let least = bounds.required(bounds.least).max(1);
+            let mut rows = 0;
+            for build in from..partners.end {
+                let overlap = counters[(build - first) as usize];
+                if overlap < least || overlap < bounds.required(self.build.size(build)) {
+                    continue;
+                }
+                if count_only {
+                    rows += u64::from(self.build.row_count_of(build));
+                } else if matches.is_full() {
+                    self.stage = Stage::Give { probe, build };
+                    return false;
+                } else {
+                    matches.push(Match { probe: *set, build, detail: overlap });
+                }
+                self.funnel.matches += 1;
+                if first_only {
+                    break;
+                }
+            }
+            let cross = rows * u64::from(sets.row_count_of(*set));
+            matches.count(RowPairCounts::cross(cross));
+            self.funnel.verified += partners.len() as u64;
+            probe += 1;
+            from = self.group.probes.get(probe).map_or(0, |probe| probe.partners.start);
+        }
+        self.stage = Stage::Done;
+        true
+    }
+
+    /// Counts for the groups of the unit.
+    fn advance(&mut self, matches: &mut MatchBuffer) -> Work {
+        let mut steps = STEPS;
+        loop {
+            match self.stage {
+                Stage::Gather { slice, probe } => {
+                    steps = steps.saturating_sub(self.gather(slice, probe));
+                }
+                Stage::Light { slice, entry, rest } => {
+                    steps = self.count_lists(slice, entry, rest, steps);
+                }
+                Stage::Mark { slice, probe } => {
+                    steps = steps.saturating_sub(self.mark(slice, probe));
+                }
+                Stage::Heavy { slice, probe, build } => {
+                    steps = self.count_bits(slice, probe, build, steps);
+                }
+                Stage::Give { probe, build } => {
+                    if !self.give(probe, build, matches) {
+                        return Work::Full;
+                    }
+                    let pairs = self.group.probes.len() * self.group.span.len();
+                    steps = steps.saturating_sub(pairs);
+                }
+                Stage::Done => {
+                    if !self.next_group() {
+                        return Work::Done;
+                    }
+                    steps = steps.saturating_sub(self.begin_group());
+                }
+            }
+            if steps == 0 {
+                return Work::More;
+            }
+        }
+    }
+
+    /// Clears the counters of the group. Returns the steps taken.
+    fn begin_group(&mut self) -> usize {
+        let Some(SetUnit { items: sets, .. }) = &self.unit else { return 0 };
+        let lists = &self.split.lists;
+        let steps = self.group.begin(sets, lists);
+        self.stage = Stage::Gather { slice: self.group.next_slice(sets, lists), probe: 0 };
+        steps
+    }
+}
+
+/// Probe sets of a group whose bits are counted together, from one on; `None` behind the last.
+fn block(probes: &[Probe], from: usize) -> Option<&[Probe]> {
+    let rest = probes.get(from..)?;
+    (!rest.is_empty()).then(|| &rest[..rest.len().min(BLOCK)])
+}
+
+impl Worker for ScanCountWorker {
+    type Items = SetCollection;
+
+    fn begin(&mut self, unit: SetUnit) -> Result<()> {
+        self.itself = SelfMatches::of(&unit, &self.spec);
+        self.unit = Some(unit);
+        Ok(())
+    }
+
+    fn work(&mut self, matches: &mut MatchBuffer) -> Result<Work> {
+        if !SelfMatches::give_rest(&mut self.itself, matches, &mut self.funnel.matches) {
+            return Ok(Work::Full);
+        }
+        let worked = self.advance(matches);
+        if worked == Work::Done {
+            self.unit = None;
+        }
+        Ok(worked)
+    }
+
+    fn retire(&mut self, probe: SetId) {
+        let retired = self.group.probes.iter_mut().filter(|each| each.set == probe);
+        retired.for_each(|each| each.partners.end = each.partners.start);
+    }
+
+    fn funnel(&self) -> Funnel {
+        self.funnel
+    }
+}

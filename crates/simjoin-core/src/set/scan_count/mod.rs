@@ -1,0 +1,163 @@
+//! Counting what all sets share, for collections of few, large sets.
+//!
+//! Every token adds one to the counters of the pairs of sets that have it (ScanCount: Li, Lu, Lu:
+//! "Efficient merging and filtering algorithms for approximate string searches", ICDE 2008): no pair
+//! of sets is compared. A token of many sets would add to the square of their number. Such tokens
+//! own a bit in a bitmap of each set instead, and population counts of pairs of bitmaps count them
+//! all. Both counts are exact and add up.
+//!
+//! ```text
+//! tokens by frequency:  of one set │ of few sets: lists of sets │ of many sets: bits of each set
+//!                       left out   │ cursor: counters += 1      │ cursor: counters += popcount(and)
+//!
+//! walk.rs    the tokens of many sets, slice of ranks by slice
+//! split.rs   how many sets have each token, and which tokens own bits
+//! lists.rs   lists of sets, in slices of ranks    bits.rs   bitmaps, in slices of words
+//! group.rs   probe sets with their counters       cursor.rs the way of a group through the slices
+//! frequencies.rs  how frequent tokens are         rates.rs        what a step costs
+//! estimate.rs     what a join costs
+//! ```
+//!
+//! A group of probe sets goes through the lists slice by slice: what it has in a slice is ordered by
+//! token first, so that lists are read one after the other, once for the whole group, and
+//! counters stay in a cache. Without slices, each token of each set would wait for the memory of its
+//! list.
+//!
+//! The memory for lists and bits grows with the tokens alone, whatever the universe and the number of
+//! pairs: a column of bits is taken where it is no larger than the list.
+//!
+//! Placed on a device, both counts are made [there](crate::set::large).
+
+mod bits;
+mod cursor;
+mod estimate;
+mod frequencies;
+mod group;
+mod lists;
+mod rates;
+mod split;
+mod walk;
+
+use std::sync::Arc;
+
+use self::cursor::ScanCountWorker;
+use self::frequencies::Frequencies;
+use self::group::Group;
+use self::split::Split;
+use crate::engine::{
+    Cost, Cursor, Estimate, Placement, PrepareContext, PreparedJoin, Strategy, Terms, UnitCursor,
+};
+use crate::error::Result;
+use crate::memory::Memory;
+use crate::offload::OnCpu;
+use crate::set::collection::SetCollection;
+use crate::set::device::DeviceJoin;
+use crate::set::join::SetJoin;
+use crate::set::join_spec::JoinSpec;
+use crate::set::{bitmap, large, offload};
+
+/// The strategy `scancount`.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct ScanCount;
+
+impl Strategy<SetJoin> for ScanCount {
+    fn name(&self) -> &'static str {
+        "scancount"
+    }
+
+    fn runs_on(&self, _: Placement) -> bool {
+        true
+    }
+
+    /// Only where frequencies of tokens have been counted there are figures for an estimate.
+    fn estimate(&self, join: &mut SetJoin, terms: &Terms<'_>) -> Result<Estimate> {
+        let frequencies = Frequencies::count(join, terms.is_only, terms.context)?;
+        let endless = Cost::cpu(f64::INFINITY);
+        let cost = |placement: Placement, of: fn(&SetJoin, &Frequencies) -> Cost| {
+            let cost = || frequencies.as_ref().map_or(endless, |found| of(join, found));
+            terms.has(placement).then(cost)
+        };
+        let cpu = cost(Placement::Cpu, estimate::estimate);
+        let gpu = cost(Placement::Gpu, |join, found| {
+            large::estimate(join, found.light_share, found.heavy)
+        });
+        Ok(Estimate::new(cpu, gpu, ()))
+    }
+
+    fn prepare(
+        &self,
+        join: &SetJoin,
+        _: &Estimate,
+        device: Option<&Arc<DeviceJoin>>,
+        context: PrepareContext<'_>,
+    ) -> Result<Arc<dyn PreparedJoin>> {
+        let (build, spec) = (Arc::clone(&join.build), join.spec);
+        let Some(device) = device else {
+            return PreparedScanCount::prepare(build, spec, context);
+        };
+        let on_cpu = || on_cpu(&build, spec, context);
+        match large::prepare(&build, spec, device, large::Choice::Cheapest, on_cpu, context)? {
+            Ok(prepared) => Ok(prepared),
+            // The devices lack the memory for large sets.
+            Err(_) if device.devices.demanded && !device.devices.have_failed() => {
+                bitmap::in_place(join, device, context)
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+impl ScanCount {
+    /// A bound on the bytes that the counters of a cursor take, by the number of build sets.
+    pub(crate) fn cursor_bytes(sets: usize) -> usize {
+        ScanCountWorker::footprint(sets)
+    }
+}
+
+/// The join on the CPU for what devices fail to do.
+pub(super) fn on_cpu(
+    build: &Arc<SetCollection>,
+    spec: JoinSpec,
+    context: PrepareContext<'_>,
+) -> OnCpu {
+    let sets = Arc::clone(build);
+    offload::on_cpu(build, spec, context.reservation, move |spec, context| {
+        PreparedScanCount::prepare(Arc::clone(&sets), spec, context)
+    })
+}
+
+#[derive(Debug)]
+struct PreparedScanCount {
+    build: Arc<SetCollection>,
+    spec: JoinSpec,
+    split: Arc<Split>,
+    threads: usize,
+}
+
+impl PreparedScanCount {
+    fn prepare(
+        build: Arc<SetCollection>,
+        spec: JoinSpec,
+        context: PrepareContext<'_>,
+    ) -> Result<Arc<dyn PreparedJoin>> {
+        let split = Arc::new(Split::try_new(&build, &spec, context)?);
+        Ok(Arc::new(Self { build, spec, split, threads: context.threads }))
+    }
+}
+
+impl PreparedJoin for PreparedScanCount {
+    fn open(&self, reservation: &dyn Memory) -> Result<Box<dyn Cursor>> {
+        let (build, split) = (Arc::clone(&self.build), Arc::clone(&self.split));
+        let worker = ScanCountWorker::try_new(build, split, self.spec, reservation)?;
+        Ok(Box::new(UnitCursor::new(worker)))
+    }
+
+    /// A group of its own, where all threads get several ranges.
+    fn least_range(&self) -> u32 {
+        /// Ranges for each thread.
+        const RANGES: usize = 8;
+        let sets = self.build.len() as usize;
+        let group = Group::capacity(sets).min(sets / (RANGES * self.threads.max(1)));
+        (group as u32).max(1)
+    }
+}

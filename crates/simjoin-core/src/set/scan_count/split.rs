@@ -1,0 +1,49 @@
+//! The tokens of a collection by how many sets have them.
+
+use super::bits::Bits;
+use super::lists::Lists;
+use super::rates::heavy_from;
+use super::walk::{Walk, count, pieces};
+use crate::engine::{Pairing, PrepareContext};
+use crate::error::Result;
+use crate::set::collection::SetCollection;
+use crate::set::join_spec::JoinSpec;
+use crate::util::parallel;
+
+/// Lists of sets for rare tokens and bits for frequent ones.
+#[derive(Debug)]
+pub(super) struct Split {
+    pub lists: Lists,
+    pub bits: Bits,
+}
+
+impl Split {
+    pub(super) fn try_new(
+        build: &SetCollection,
+        spec: &JoinSpec,
+        context: PrepareContext<'_>,
+    ) -> Result<Self> {
+        let (universe, threads) = (build.universe(), context.threads.max(1));
+        let counting =
+            universe as usize * size_of::<u32>() + threads * Walk::footprint(build.len() as usize);
+        context.reservation.try_grow(counting)?;
+        let mut counts = parallel::filled(threads, universe as usize, 0_u32);
+        parallel::for_each(threads, pieces(0, &mut counts, threads), |(first, counts)| {
+            count(build, 0..build.len(), first, counts, context.cancel)
+        })?;
+        // A token of one set brings no two sets of one collection together.
+        let first = match spec.pairing {
+            Pairing::All => 0,
+            Pairing::Unordered => counts.iter().take_while(|&&count| count <= 1).count(),
+        };
+        let least = heavy_from(u64::from(build.len()), spec.simd);
+        let others = counts[first..].iter().rev();
+        let heavy = others.take_while(|&&count| u64::from(count) >= least).count();
+        let end = universe as usize - heavy;
+        let ranks = first as u32..end as u32;
+        let lists = Lists::try_new(build, ranks, &counts[first..end], context)?;
+        drop(counts);
+        context.reservation.shrink(counting);
+        Ok(Self { lists, bits: Bits::try_new(build, end as u32, context)? })
+    }
+}

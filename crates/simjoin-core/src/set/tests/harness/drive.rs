@@ -1,0 +1,320 @@
+//! Drives a cursor as the operator does, on the CPU and on devices that may fail.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+
+use super::{Sides, reservation};
+use crate::engine::DeviceChoice;
+use crate::engine::{
+    Cursor, DeviceRequest, Funnel, Match, MatchBuffer, MatchRun, Placement, PrepareContext,
+    ProbeUnit, Progress, RowPairCounts, Strategy, Terms,
+};
+use crate::error::Result;
+use crate::gpu::Device;
+use crate::memory::Budget;
+use crate::set::device::DeviceJoin;
+use crate::set::join::SetJoin;
+use crate::set::join_spec::JoinSpec;
+use crate::set::runs::SetId;
+use crate::util::cancel::CancelFlag;
+
+/// How a cursor is driven.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Drive {
+    pub match_buffer: usize,
+    /// Probe sets of a unit.
+    pub range: u32,
+    /// Units fed to the cursor before it is polled, at least 1. Every other one is empty where
+    /// `empty` says so.
+    pub ahead: usize,
+    pub empty: bool,
+    /// Whether the next units are fed once those before are complete.
+    pub drains: bool,
+    /// Whether each probe set is retired when a match of it has been seen.
+    pub retire: bool,
+    pub device: Option<OnDevice>,
+}
+
+/// Where candidates are verified.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct OnDevice {
+    pub ordinal: u32,
+    /// Another device that takes part.
+    pub second: Option<u32>,
+    /// Whether the query insists on the device.
+    pub demanded: bool,
+    /// The fault that comes once the build side is there; the CPU has to step in.
+    pub fault: Option<Fault>,
+}
+
+impl OnDevice {
+    fn open(&self) -> Vec<Arc<Device>> {
+        let ordinals = [Some(self.ordinal), self.second].into_iter().flatten();
+        ordinals.map(|ordinal| Device::open(ordinal).unwrap()).collect()
+    }
+
+    fn choice(&self) -> DeviceChoice {
+        match self.demanded {
+            true if self.second.is_some() => DeviceChoice::Cuda(None),
+            true => DeviceChoice::cuda(self.ordinal),
+            false => DeviceChoice::Auto,
+        }
+    }
+}
+
+/// A failure of the emulated device, the first where there are two.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Fault {
+    /// The call of the driver that fails; `None`: a kernel, after its launch.
+    pub call: Option<&'static str>,
+    /// Which of the calls to come, from 1 on.
+    pub nth: u32,
+    /// A `CUresult`.
+    pub error: i32,
+}
+
+/// Wakes the thread of a test.
+struct Unpark(std::thread::Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+/// The matches and counts of a cursor.
+pub(super) struct Run {
+    pub found: Vec<Match>,
+    pub counts: RowPairCounts,
+    pub funnel: Funnel,
+}
+
+impl Sides {
+    pub(super) fn run(
+        &self,
+        strategy: &dyn Strategy<SetJoin>,
+        spec: JoinSpec,
+        drive: Drive,
+        what: &dyn Fn() -> String,
+    ) -> Run {
+        let mut cursor = self.open(strategy, spec, drive.device, what);
+        let mut run =
+            Run { found: vec![], counts: RowPairCounts::default(), funnel: Funnel::default() };
+        self.drive(cursor.as_mut(), drive, &mut run, what);
+        run.funnel = cursor.funnel();
+        run
+    }
+
+    /// A cursor over the build side.
+    pub(crate) fn open(
+        &self,
+        strategy: &dyn Strategy<SetJoin>,
+        spec: JoinSpec,
+        device: Option<OnDevice>,
+        what: &dyn Fn() -> String,
+    ) -> Box<dyn Cursor> {
+        let (reservation, cancel) = (reservation(), CancelFlag::default());
+        let context =
+            PrepareContext { reservation: &reservation, cancel: &cancel, threads: 2, probes: None };
+        let mut join = self.join(&spec);
+        let placements = [Placement::Cpu, Placement::Gpu];
+        let terms = Terms { is_only: false, placements: &placements, context };
+        let estimate = strategy.estimate(&mut join, &terms).unwrap();
+        for cost in placements.iter().filter_map(|placement| estimate.of(*placement)) {
+            assert!(cost.elapsed(1) >= 0.0, "no estimate: {}", what());
+        }
+        let device = device.map(|device| self.on_device(device, &spec));
+        let prepared = strategy.prepare(&join, &estimate, device.as_ref(), context).unwrap();
+        prepared.open(&reservation).unwrap()
+    }
+
+    /// The matches of one run whose cursor gets the memory that it needs without a device, and
+    /// `beside` bytes more; and the message about the device.
+    pub(crate) fn run_within(
+        &self,
+        strategy: &dyn Strategy<SetJoin>,
+        spec: JoinSpec,
+        device: OnDevice,
+        beside: usize,
+    ) -> (Result<Vec<Match>>, Vec<String>) {
+        let (found, told) = self.buffer_within(strategy, spec, device, beside);
+        (found.map(|matches| matches.matches().to_vec()), told)
+    }
+
+    /// The buffer of a cursor, with the counts of matches besides.
+    pub(crate) fn buffer_within(
+        &self,
+        strategy: &dyn Strategy<SetJoin>,
+        spec: JoinSpec,
+        device: OnDevice,
+        beside: usize,
+    ) -> (Result<MatchBuffer>, Vec<String>) {
+        let (unlimited, cancel) = (reservation(), CancelFlag::default());
+        let context =
+            PrepareContext { reservation: &unlimited, cancel: &cancel, threads: 2, probes: None };
+        let mut join = self.join_of(&spec, 0.0, context);
+        let terms =
+            Terms { is_only: false, placements: &[Placement::Cpu, Placement::Gpu], context };
+        let estimate = strategy.estimate(&mut join, &terms).unwrap();
+        let told = Arc::new(Mutex::new(vec![]));
+        let request = DeviceRequest {
+            choice: device.choice(),
+            self_join: false,
+            work: f64::INFINITY,
+            on_failure: {
+                let told = Arc::clone(&told);
+                Arc::new(move |what| told.lock().push(what))
+            },
+        };
+        let opened = DeviceJoin::try_new(device.open(), &self.build, &spec, &request).unwrap();
+        let prepare = |device| strategy.prepare(&join, &estimate, device, context);
+        let unit = || {
+            let (items, range) = (Arc::clone(&self.probe), 0..self.probe.len());
+            ProbeUnit { number: 0, items, range }
+        };
+        let enough = Budget::unlimited();
+        let reservation = enough.reservation();
+        let mut on_cpu = prepare(None).unwrap().open(&reservation).unwrap();
+        on_cpu.feed(unit()).unwrap();
+        let limit = enough.taken() + beside;
+        drop(on_cpu);
+        let prepared = match prepare(Some(&opened)) {
+            Ok(prepared) => prepared,
+            Err(error) => return (Err(error), told.lock().clone()),
+        };
+        let pool = Budget::new(limit);
+        let limited = pool.reservation();
+        let mut matches = MatchBuffer::new(1 << 20);
+        let found = prepared.open(&limited).and_then(|mut cursor| {
+            cursor.feed(unit())?;
+            cursor.finish();
+            let mut cx = Context::from_waker(Waker::noop());
+            loop {
+                match cursor.poll(&mut cx, &mut matches) {
+                    Poll::Ready(Ok(Progress::Ended)) => return Ok(matches),
+                    Poll::Ready(Err(error)) => return Err(error),
+                    _ => {}
+                }
+            }
+        });
+        let told = told.lock().clone();
+        (found, told)
+    }
+
+    /// The join on devices, on the first of which the fault is to come.
+    pub(crate) fn on_device(&self, device: OnDevice, spec: &JoinSpec) -> Arc<DeviceJoin> {
+        let OnDevice { ordinal, fault, .. } = device;
+        let request = DeviceRequest {
+            choice: device.choice(),
+            self_join: Arc::ptr_eq(&self.build, &self.probe),
+            work: f64::INFINITY,
+            on_failure: Arc::new(move |what| assert!(fault.is_some(), "{what}")),
+        };
+        let join = DeviceJoin::try_new(device.open(), &self.build, spec, &request).unwrap();
+        if let (Some(fault), Some(emulator)) = (fault, crate::emulator::Emulator::get()) {
+            match fault.call {
+                Some(call) => emulator.fault(ordinal, call, fault.nth, fault.error),
+                None => emulator.fault_async(ordinal, fault.nth, fault.error),
+            }
+        }
+        join
+    }
+
+    /// The units that a cursor is fed, with numbers that say nothing of their order.
+    pub(crate) fn units(&self, drive: Drive) -> Vec<ProbeUnit> {
+        let mut ranges: Vec<Range<SetId>> = vec![];
+        let mut start = 0;
+        while start < self.probe.len() {
+            let end = self.probe.len().min(start.saturating_add(drive.range));
+            ranges.push(start..end);
+            if drive.empty {
+                ranges.push(end..end);
+            }
+            start = end;
+        }
+        let unit = |(place, range): (usize, Range<SetId>)| ProbeUnit {
+            number: (place as u32).wrapping_mul(0x9e37_79b1),
+            items: Arc::clone(&self.probes[place % self.probes.len()]) as _,
+            range,
+        };
+        ranges.into_iter().enumerate().map(unit).collect()
+    }
+
+    /// Feeds a cursor all units and polls it to its end. Every match belongs to an open unit, and
+    /// every unit becomes complete once.
+    fn drive(
+        &self,
+        cursor: &mut dyn Cursor,
+        drive: Drive,
+        run: &mut Run,
+        what: &dyn Fn() -> String,
+    ) {
+        let Run { found, counts, .. } = run;
+        let mut units = self.units(drive).into_iter();
+        let mut open: BTreeMap<u32, Range<SetId>> = BTreeMap::new();
+        let mut matches = MatchBuffer::new(drive.match_buffer);
+        let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+        let mut cx = Context::from_waker(&waker);
+        let (mut wants_input, mut finished) = (true, false);
+        for _ in 0..10_000_000 {
+            if wants_input && !finished && (open.is_empty() || !drive.drains) {
+                wants_input = false;
+                for unit in units.by_ref().take(drive.ahead.max(1)) {
+                    open.insert(unit.number, unit.range.clone());
+                    cursor.feed(unit).unwrap();
+                }
+                finished = units.len() == 0;
+                if finished {
+                    cursor.finish();
+                }
+            }
+            let progress = match cursor.poll(&mut cx, &mut matches) {
+                Poll::Ready(progress) => progress.unwrap(),
+                Poll::Pending => {
+                    // Only a wake ends the wait early; a lost one shows as slowness, and in the end
+                    // as a failure.
+                    let start = Instant::now();
+                    std::thread::park_timeout(Duration::from_secs(60));
+                    assert!(start.elapsed() < Duration::from_secs(59), "not woken: {}", what());
+                    continue;
+                }
+            };
+            assert!(progress != Progress::Full || matches.is_full(), "not full: {}", what());
+            for MatchRun { unit, matches: run, .. } in matches.runs() {
+                let range = open.get(&unit).unwrap_or_else(|| panic!("{unit} open: {}", what()));
+                assert!(run.iter().all(|m| range.contains(&m.probe)), "beyond range: {}", what());
+                if drive.retire
+                    && let Some(last) = run.last()
+                {
+                    cursor.retire(unit, last.probe);
+                }
+            }
+            found.extend_from_slice(matches.matches());
+            *counts += matches.counts();
+            for unit in matches.completed() {
+                assert!(open.remove(unit).is_some(), "{unit} completed twice: {}", what());
+            }
+            matches.clear();
+            match progress {
+                Progress::NeedsInput if wants_input => {
+                    assert!(open.is_empty(), "asks twice with {open:?}: {}", what());
+                }
+                Progress::NeedsInput => {
+                    assert!(!finished, "asks for input after the end: {}", what());
+                    wants_input = true;
+                }
+                Progress::Ended => {
+                    assert!(finished && open.is_empty(), "ended with {open:?}: {}", what());
+                    return;
+                }
+                Progress::Full | Progress::Yield => {}
+            }
+        }
+        panic!("no end: {}", what());
+    }
+}

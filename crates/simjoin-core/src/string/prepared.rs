@@ -1,0 +1,42 @@
+//! A join by lanes, prepared.
+
+use std::sync::Arc;
+
+use super::boxes::Boxes;
+use super::cursor::StringWorker;
+use super::join::StringJoin;
+use crate::engine::{Cursor, PrepareContext, PreparedJoin, UnitCursor};
+use crate::error::Result;
+use crate::memory::Memory;
+
+/// A join by lanes.
+#[derive(Debug)]
+pub(super) struct Prepared {
+    join: Arc<StringJoin>,
+    boxes: Arc<Boxes>,
+    uses_boxes: bool,
+}
+
+impl Prepared {
+    /// A join with its index. `uses_boxes`: boxes rule texts out.
+    ///
+    /// # Errors
+    ///
+    /// When memory is refused, or the work cancelled.
+    pub(super) fn new(
+        mut join: StringJoin,
+        uses_boxes: bool,
+        context: PrepareContext<'_>,
+    ) -> Result<Self> {
+        let boxes = join.boxes(context)?;
+        Ok(Self { join: Arc::new(join), boxes, uses_boxes })
+    }
+}
+
+impl PreparedJoin for Prepared {
+    fn open(&self, reservation: &dyn Memory) -> Result<Box<dyn Cursor>> {
+        let finder = self.join.finder(&self.boxes, self.uses_boxes);
+        let worker = StringWorker::try_new(Arc::clone(&self.join), finder, reservation.new_empty());
+        Ok(Box::new(UnitCursor::new(worker?)))
+    }
+}

@@ -1,0 +1,74 @@
+//! The strategies of texts.
+
+use std::sync::Arc;
+
+use super::device::{self, StringDevices};
+use super::join::StringJoin;
+use super::neighbours::Neighbourhoods;
+use super::prepared::Prepared;
+use super::threshold::Threshold;
+use crate::engine::{
+    Cost, Estimate, Join, Placement, PrepareContext, PreparedJoin, Strategy, Terms,
+};
+use crate::error::Result;
+
+impl Join for StringJoin {
+    type Devices = StringDevices;
+}
+
+/// Every strategy that `auto` compares, in the order in which equal estimates are preferred.
+pub static STRATEGIES: [&dyn Strategy<StringJoin>; 3] = [&BOXES, &NESTED_LOOP, &Neighbourhoods];
+
+/// The strategies of a threshold: deletions serve few edits alone.
+pub(super) fn of(threshold: Threshold) -> &'static [&'static dyn Strategy<StringJoin>] {
+    match threshold.deletions() {
+        Some(_) => &STRATEGIES,
+        None => &STRATEGIES[..2],
+    }
+}
+
+/// Boxes around similar texts rule out most of them, lanes compare the others.
+static BOXES: Lanes = Lanes { name: "boxes", uses_boxes: true };
+/// Lanes compare all texts whose lengths allow a match.
+static NESTED_LOOP: Lanes = Lanes { name: "nested-loop", uses_boxes: false };
+
+/// Compares 64 texts of one length with a probe text at a time.
+#[derive(Debug)]
+pub(super) struct Lanes {
+    name: &'static str,
+    uses_boxes: bool,
+}
+
+impl Strategy<StringJoin> for Lanes {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn runs_on(&self, placement: Placement) -> bool {
+        placement == Placement::Cpu || self.uses_boxes
+    }
+
+    fn estimate(&self, join: &mut StringJoin, terms: &Terms<'_>) -> Result<Estimate> {
+        let has_gpu = self.uses_boxes && terms.has(Placement::Gpu);
+        if !has_gpu && !terms.has(Placement::Cpu) {
+            return Ok(Estimate::new(None, None, ()));
+        }
+        let work = join.sampled_work(self.uses_boxes, terms.context)?;
+        let cpu = terms.has(Placement::Cpu).then(|| Cost::cpu(work.cpu));
+        let gpu = has_gpu.then(|| device::estimate(join, &work));
+        Ok(Estimate::new(cpu, gpu, ()))
+    }
+
+    fn prepare(
+        &self,
+        join: &StringJoin,
+        _: &Estimate,
+        devices: Option<&Arc<StringDevices>>,
+        context: PrepareContext<'_>,
+    ) -> Result<Arc<dyn PreparedJoin>> {
+        if let Some(devices) = devices {
+            return device::prepare(join, devices, context);
+        }
+        Ok(Arc::new(Prepared::new(join.clone(), self.uses_boxes, context)?))
+    }
+}

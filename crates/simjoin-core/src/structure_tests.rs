@@ -1,0 +1,141 @@
+//! The directions in which the folders of the crate depend on each other, and the rings within.
+//!
+//! ```text
+//! set, string, vector ─► offload ─► engine, gpu;  set, string, vector ─► gpu, simd, values
+//! published ─► set, vector
+//! ```
+
+use std::path::{Path, PathBuf};
+
+use crate::structure::modules::{assert_order, assert_rings_of_files};
+use crate::structure::{assert_directions, assert_no_tokens, assert_rings};
+
+/// The folders that each folder may use.
+const ALLOWED: [(&str, &[&str]); 15] = [
+    ("datafusion", &["error", "gpu", "memory"]),
+    ("engine", &["error", "memory", "predicate", "simd", "util", "values"]),
+    ("error", &[]),
+    ("gpu", &["error", "util"]),
+    ("memory", &["error"]),
+    ("offload", &["engine", "error", "gpu", "memory", "util"]),
+    ("predicate", &["error"]),
+    ("published", &["engine", "error", "gpu", "memory", "offload", "set", "vector"]),
+    (
+        "set",
+        &[
+            "engine",
+            "error",
+            "gpu",
+            "memory",
+            "offload",
+            "predicate",
+            "simd",
+            "tuning",
+            "util",
+            "values",
+        ],
+    ),
+    ("simd", &[]),
+    (
+        "string",
+        &["engine", "error", "gpu", "memory", "offload", "predicate", "simd", "util", "values"],
+    ),
+    ("tuning", &[]),
+    ("util", &["error", "simd"]),
+    ("values", &["error", "util"]),
+    (
+        "vector",
+        &[
+            "engine",
+            "error",
+            "gpu",
+            "memory",
+            "offload",
+            "predicate",
+            "simd",
+            "tuning",
+            "util",
+            "values",
+        ],
+    ),
+];
+
+/// Folders with a ring, modules that use each other round about, each with the size of its greatest one.
+const RINGS: [(&str, usize); 1] = [("engine", 2)];
+
+/// The files of the largest ring within each family.
+const LARGEST: [(&str, usize); 2] = [("set", 0), ("vector", 0)];
+
+/// The modules of `set`; each may use those that stand before it.
+const WITHIN_SET: [&str; 37] = [
+    "runs",
+    "measure",
+    "intersection",
+    "axis",
+    "copies",
+    "collection",
+    "join_spec",
+    "candidates",
+    "candidate_source",
+    "verify",
+    "rates",
+    "filter",
+    "device",
+    "statistics",
+    "itself",
+    "sample",
+    "join",
+    "probed",
+    "encode",
+    "stored",
+    "shape",
+    "costs",
+    "candidate_join",
+    "nested_loop",
+    "offload",
+    "device_verifier",
+    "filter_verify",
+    "tiles",
+    "bitmap",
+    "indexed",
+    "large",
+    "scan_count",
+    "sliced",
+    "strategies",
+    "matcher",
+    "nearest",
+    "family",
+];
+
+fn src() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("src")
+}
+
+#[test]
+fn folders_depend_on_each_other_in_one_direction() {
+    assert_directions(&src(), &ALLOWED, &[]);
+}
+
+#[test]
+fn rings_of_modules_do_not_grow() {
+    assert_rings(&src(), &RINGS, 20);
+}
+
+#[test]
+fn rings_of_files_do_not_grow() {
+    for (family, largest) in LARGEST {
+        assert_rings_of_files(&src(), family, largest);
+    }
+}
+
+/// Strategies stand above what they share.
+#[test]
+fn modules_of_sets_depend_on_earlier_ones() {
+    assert_order(&src(), "set", &WITHIN_SET);
+}
+
+/// The boundary names nothing that only one family has.
+#[test]
+fn the_boundary_names_no_tokens() {
+    assert_no_tokens(&src(), &["engine", "predicate"], 20);
+}

@@ -1,0 +1,120 @@
+//! The join whose strategies are compared.
+
+use std::sync::Arc;
+
+use super::boxes::{BLOCK_ITEMS, Boxes};
+use super::choice::Choice;
+use super::collection::Vectors;
+use super::cost::{all_pairs, least_ratio};
+use super::device::{self, VectorDevices};
+use super::index::{Sampled, least_of_index, sample};
+use super::metric::Joining;
+use super::tile::PANEL;
+use crate::engine::{Cost, Join, Pairing, Placement, Terms};
+use crate::error::Result;
+use crate::gpu::Device;
+
+/// A join whose strategies are compared, and the figures that they share.
+#[derive(Debug)]
+pub struct VectorJoin {
+    pub build: Arc<Vectors>,
+    pub joining: Joining,
+    /// The cost on a device.
+    pub on_device: Cost,
+    /// The filter that decides pairs on the CPU, once it is chosen.
+    pub(super) filter: Option<Choice>,
+    /// The index that takes less time than comparing all pairs, if there is one, once one has been made.
+    sampled: Option<Option<Sampled>>,
+}
+
+impl Join for VectorJoin {
+    type Devices = VectorDevices;
+}
+
+/// The time to hold the boxes of a self-join against each other, in nanoseconds of a core.
+fn passing_cost(items: u32, boxes: &Boxes) -> f64 {
+    /// The time for a block and the box of a panel, and for a coordinate.
+    const PAIR: f64 = 1.0;
+    const COORDINATE: f64 = 0.15;
+    let pairs = f64::from(items / BLOCK_ITEMS) * f64::from(items) / PANEL as f64 / 2.0;
+    // As many of those above the panels' as of them.
+    pairs * f64::from(2.0 * boxes.share).min(1.0) * (PAIR + COORDINATE * f64::from(boxes.dims))
+}
+
+impl VectorJoin {
+    /// A join of which no part has been chosen.
+    pub(super) fn new(build: Arc<Vectors>, joining: Joining) -> Self {
+        let on_device = device::estimate(&build, joining.threshold, &joining.spec);
+        Self { build, joining, on_device, filter: None, sampled: None }
+    }
+
+    /// The time for all pairs by the filter that is chosen, by products in `f32` before that, in
+    /// nanoseconds of a core.
+    pub(super) fn pairs(&self) -> f64 {
+        self.pairs_of(self.filter.as_ref().map_or(1.0, Choice::ratio))
+    }
+
+    /// The time for all pairs by a filter that takes `ratio` of the time of products in `f32`.
+    fn pairs_of(&self, ratio: f64) -> f64 {
+        let (build, spec) = (&self.build, &self.joining.spec);
+        let all = ratio * all_pairs(build, spec);
+        match (spec.pairing(), build.boxes()) {
+            (Pairing::Unordered, Some(boxes)) => {
+                f64::from(boxes.share) * all / 2.0 + passing_cost(build.len(), boxes)
+            }
+            (Pairing::Unordered, None) => all / 2.0,
+            // The boxes of two inputs do not meet.
+            (Pairing::All, _) => all,
+        }
+    }
+
+    /// Whether an open device takes less time than `least` nanoseconds of a core, whatever a sample says:
+    /// an estimate for the CPU is not refined then. A device that is not open may turn out not to be
+    /// there.
+    fn loses(&self, least: f64, terms: &Terms<'_>) -> bool {
+        let threads = terms.context.threads;
+        let is_open = terms.has(Placement::Gpu) && Device::opened(0).is_some();
+        is_open && self.on_device.elapsed(threads) < Cost::cpu(least).elapsed(threads)
+    }
+
+    /// Chooses what decides pairs on the CPU, where that is compared and may win.
+    pub(super) fn choose_filter(&mut self, terms: &Terms<'_>) -> Result<()> {
+        /// Nanoseconds of a core for the sample, at most.
+        const SAMPLE: f64 = 5e6;
+        let widest = self.build.runs().iter().map(|run| run.lens[1]).max().unwrap_or(0);
+        let ratio = least_ratio(self.joining.spec.simd, widest).min(1.0);
+        let pairs = self.pairs_of(ratio);
+        let may_win = !self.loses(pairs.min(SAMPLE) + 0.5 * pairs, terms);
+        if self.filter.is_none() && terms.has(Placement::Cpu) && may_win {
+            let Joining { threshold, ref spec, .. } = self.joining;
+            self.filter = Some(Choice::of(&self.build, threshold, spec, terms.context)?);
+        }
+        Ok(())
+    }
+
+    /// Makes an index, where it may take less time than comparing all pairs. Of the orders, the one that
+    /// suits the vectors is tried.
+    ///
+    /// # Errors
+    ///
+    /// When the work is cancelled.
+    pub(super) fn sample_index(&mut self, terms: &Terms<'_>) -> Result<()> {
+        self.choose_filter(terms)?;
+        let Joining { threshold, ref spec, .. } = self.joining;
+        if self.sampled.is_none() && !self.loses(least_of_index(&self.build, spec), terms) {
+            // What an index must save time beside: the pairs on the threads, or an open device.
+            let threads = terms.context.threads;
+            let of_device = self.on_device.elapsed(threads) * threads.max(1) as f64;
+            let is_open = terms.has(Placement::Gpu) && Device::opened(0).is_some();
+            let pairs = if is_open { self.pairs().min(of_device) } else { self.pairs() };
+            let found = sample(&self.build, threshold, spec, pairs, terms.context)?;
+            self.sampled = Some(found);
+        }
+        Ok(())
+    }
+
+    /// The index that takes less time, where one has been made.
+    pub(super) fn sampled(&self) -> Option<&Sampled> {
+        self.sampled.as_ref()?.as_ref()
+    }
+}

@@ -1,0 +1,118 @@
+//! The strategies of joins of vectors.
+
+use std::sync::Arc;
+
+use super::bounds::Frame;
+use super::choice::Choice;
+use super::device::{self, VectorDevices};
+use super::index::{Order, PreparedIndex, VectorIndex, order_of};
+use super::join::VectorJoin;
+use super::nested_loop;
+use crate::engine::{Cost, Estimate, Placement, PrepareContext, PreparedJoin, Strategy, Terms};
+use crate::error::Result;
+
+/// Every strategy that `auto` compares, in the order in which equal estimates are preferred. All serve
+/// distances.
+pub static STRATEGIES: &[&dyn Strategy<VectorJoin>] = &[&NestedLoop, &GRID, &DIRECTORY];
+/// The strategies of inner products, which no box bounds.
+pub(super) static OF_PRODUCTS: &[&dyn Strategy<VectorJoin>] = &[&NestedLoop];
+
+/// Tiles of products in `f32`, or of bytes, reject and accept pairs; `f64` decides those between.
+#[derive(Debug)]
+pub(super) struct NestedLoop;
+
+impl Strategy<VectorJoin> for NestedLoop {
+    fn name(&self) -> &'static str {
+        "nested-loop"
+    }
+
+    fn runs_on(&self, _: Placement) -> bool {
+        true
+    }
+
+    fn estimate(&self, join: &mut VectorJoin, terms: &Terms<'_>) -> Result<Estimate> {
+        /// Nanoseconds to convert a number.
+        const NUMBER: f64 = 2.0;
+        join.choose_filter(terms)?;
+        let nanos = join.pairs() + NUMBER * join.build.number_count() as f64;
+        let cpu = terms.has(Placement::Cpu).then(|| Cost::cpu(nanos));
+        let gpu = terms.has(Placement::Gpu).then_some(join.on_device);
+        let of_bytes = matches!(join.filter, Some(Choice::Bytes { .. }));
+        let manner = of_bytes.then_some("by products of bytes");
+        Ok(Estimate::new(cpu, gpu, ()).in_manner(manner))
+    }
+
+    fn prepare(
+        &self,
+        join: &VectorJoin,
+        _: &Estimate,
+        device: Option<&Arc<VectorDevices>>,
+        context: PrepareContext<'_>,
+    ) -> Result<Arc<dyn PreparedJoin>> {
+        let VectorJoin { build, joining, filter, .. } = join;
+        if let Some(device) = device {
+            return device::prepare(build, *joining, device, None, context);
+        }
+        match filter {
+            Some(filter) => {
+                nested_loop::prepare_with(Arc::clone(build), *joining, filter.clone(), context)
+            }
+            None => nested_loop::prepare(Arc::clone(build), *joining, context),
+        }
+    }
+}
+
+/// An index in an order of its own.
+#[derive(Debug)]
+pub(super) struct Indexed {
+    name: &'static str,
+    order: Order,
+}
+
+/// Boxes around neighbours by cells as wide as the threshold, over the six dimensions of the greatest
+/// variance.
+pub(super) const GRID: Indexed = Indexed { name: "grid", order: Order::Cells };
+
+/// Boxes around neighbours by quantiles, over the eight dimensions of the greatest variance.
+pub(super) const DIRECTORY: Indexed = Indexed { name: "directory", order: Order::Quantiles };
+
+impl Strategy<VectorJoin> for Indexed {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// Known where a sample has made the index; without one, comparing all pairs is quicker. A strategy
+    /// that is named needs no estimate.
+    fn estimate(&self, join: &mut VectorJoin, terms: &Terms<'_>) -> Result<Estimate> {
+        let mut index = None;
+        let mut cost = Cost::cpu(f64::INFINITY);
+        if !terms.is_only && self.order == order_of(&join.build) {
+            join.sample_index(terms)?;
+            if let Some(sampled) = join.sampled() {
+                index = Some(Arc::clone(&sampled.index));
+                // The index is there.
+                cost = Cost::cpu(sampled.nanos);
+            }
+        }
+        Ok(Estimate::new(Some(cost), None, index))
+    }
+
+    fn prepare(
+        &self,
+        join: &VectorJoin,
+        estimate: &Estimate,
+        _: Option<&Arc<VectorDevices>>,
+        context: PrepareContext<'_>,
+    ) -> Result<Arc<dyn PreparedJoin>> {
+        let VectorJoin { build, joining, .. } = join;
+        let index = match estimate.parts::<Option<Arc<VectorIndex>>>()? {
+            Some(index) => Arc::clone(index),
+            None => {
+                let frame = Frame::of(build, joining.threshold, context.cancel)?;
+                let vectors = Arc::clone(build);
+                Arc::new(VectorIndex::of(vectors, frame, self.order, 1, context)?)
+            }
+        };
+        Ok(Arc::new(PreparedIndex { index, joining: *joining }))
+    }
+}

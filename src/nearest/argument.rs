@@ -1,0 +1,80 @@
+//! The argument of a side, as a family reads it.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, RecordBatch};
+use arrow::datatypes::DataType;
+use datafusion::common::Result;
+use datafusion::physical_expr::PhysicalExprRef;
+use datafusion::physical_plan::expressions::Column;
+
+use super::table::Table;
+use crate::engine::{ArgumentBatches, Origin};
+use crate::error;
+use crate::families::{Families, Source};
+
+/// The argument of a side, over the rows of a table.
+#[derive(Debug)]
+pub(super) struct SideArgument {
+    argument: PhysicalExprRef,
+    data_type: DataType,
+    source: Option<Source>,
+    batches: Vec<RecordBatch>,
+    rows: Vec<usize>,
+}
+
+impl SideArgument {
+    /// The argument of a function of the family `family`.
+    ///
+    /// # Errors
+    ///
+    /// When the argument has no type over the table.
+    pub(super) fn try_new(
+        argument: &PhysicalExprRef,
+        table: &Table,
+        families: &Families,
+        family: &str,
+    ) -> Result<Self> {
+        let batches: Vec<_> = table.batches().map(|(_, batch)| batch.clone()).collect();
+        let schema = table.schema();
+        Ok(Self {
+            data_type: argument.data_type(schema)?,
+            source: families.source_of(family, argument, schema)?,
+            argument: Arc::clone(argument),
+            rows: batches.iter().map(RecordBatch::num_rows).collect(),
+            batches,
+        })
+    }
+
+    fn expression(&self, of_origin: bool) -> &PhysicalExprRef {
+        match &self.source {
+            Some((source, _)) if of_origin => source,
+            _ => &self.argument,
+        }
+    }
+}
+
+impl ArgumentBatches for SideArgument {
+    fn data_type(&self) -> &DataType {
+        &self.data_type
+    }
+
+    fn origin(&self) -> Option<&Origin> {
+        self.source.as_ref().map(|(_, origin)| origin)
+    }
+
+    fn rows(&self) -> &[usize] {
+        &self.rows
+    }
+
+    fn values(&self, batch: usize, rows: Range<usize>, of_origin: bool) -> error::Result<ArrayRef> {
+        let batch = self.batches[batch].slice(rows.start, rows.len());
+        let values = self.expression(of_origin).evaluate(&batch)?;
+        Ok(values.into_array(batch.num_rows())?)
+    }
+
+    fn is_stored(&self, of_origin: bool) -> bool {
+        self.expression(of_origin).is::<Column>()
+    }
+}

@@ -1,0 +1,8 @@
+//! Helpers of DataFusion's operators: kinds of errors, shared futures, streams as a plan, nodes of one
+//! input, the bytes of rows.
+
+pub(crate) mod errors;
+pub(crate) mod once;
+pub(crate) mod one_input;
+pub(crate) mod row_bytes;
+pub(crate) mod streams;

@@ -1,0 +1,8 @@
+//! Statements by the functions of each family, held against nested loops.
+
+#[path = "../../../tests/draw/texts.rs"]
+#[allow(dead_code, unreachable_pub)]
+mod draw;
+mod texts;
+mod vectors;
+mod vectors_on_device;
