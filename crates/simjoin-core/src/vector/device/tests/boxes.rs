@@ -113,7 +113,7 @@ fn groups_out_of_reach_are_not_multiplied() {
     }
     let mut rng = StdRng::seed_from_u64(88);
     let (mut boxed, mut matches, mut few) = ([0; 2], 0, 0);
-    for round in 0..rounds(30) {
+    for round in 0..rounds(20) {
         let d = *[2, 3, 4, 5, 8, 10, 11, 17, 26, 27].choose(&mut rng).unwrap();
         // Many have several stages.
         let has_stages = round % 3 == 0;
