@@ -129,5 +129,6 @@ def test_the_greatest_distance_is_exact(similarity: float) -> None:
 
 def test_nothing_reaches_a_nan() -> None:
     assert greatest_distance(math.nan) == -math.inf
-    found = simjoin.near_duplicates(VECTORS, "v", measure="cosine", at_least=math.nan)
+    with pytest.warns(simjoin.SimjoinWarning, match="no pair can satisfy"):
+        found = simjoin.near_duplicates(VECTORS, "v", measure="cosine", at_least=math.nan)
     assert found == {"left": [], "right": [], "score": []}
