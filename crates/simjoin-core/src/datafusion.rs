@@ -47,7 +47,7 @@ impl From<DeviceError> for DataFusionError {
     }
 }
 
-/// An error of DataFusion below the operator, as an expression's or a pool's.
+/// The error of an expression or of a memory pool that a join calls. A context keeps the kind of its error.
 impl From<DataFusionError> for Error {
     fn from(error: DataFusionError) -> Self {
         match error {
@@ -55,6 +55,7 @@ impl From<DataFusionError> for Error {
             DataFusionError::Execution(message) => Self::Execution(message),
             DataFusionError::ResourcesExhausted(message) => Self::ResourcesExhausted(message),
             DataFusionError::Internal(message) => Self::Internal(message),
+            DataFusionError::Context(text, error) => Self::from(*error).context(text),
             error => Self::Foreign(Box::new(error)),
         }
     }
@@ -79,5 +80,25 @@ impl Memory for MemoryReservation {
 
     fn try_resize(&self, bytes: usize) -> Result<()> {
         Ok(MemoryReservation::try_resize(self, bytes)?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kinds_of_errors_survive_both_ways() {
+        let refused = DataFusionError::ResourcesExhausted("no bytes".to_string());
+        let error = Error::from(refused.context("the pool"));
+        assert!(error.is_out_of_memory(), "{error:?}");
+        let shared = Arc::new(error);
+        for error in [Error::Shared(Arc::clone(&shared)), Error::Shared(shared).context("a task")] {
+            let back = DataFusionError::from(error);
+            assert!(matches!(back.find_root(), DataFusionError::ResourcesExhausted(_)), "{back:?}");
+            assert!(back.to_string().contains("no bytes"), "{back}");
+        }
+        let foreign = Error::from(DataFusionError::NotImplemented("that".to_string()));
+        assert!(matches!(foreign.into(), DataFusionError::NotImplemented(_)));
     }
 }

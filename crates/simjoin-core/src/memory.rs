@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use crate::error::{Result, resources_err};
 
-/// Memory of one purpose, which grows and shrinks. It is given back when it is dropped.
+/// A reservation of memory for one purpose. It grows and shrinks; dropping it gives its bytes back.
 pub trait Memory: fmt::Debug + Send + Sync {
     /// The bytes that are taken.
     fn size(&self) -> usize;
@@ -42,7 +42,7 @@ pub trait Memory: fmt::Debug + Send + Sync {
     }
 }
 
-/// Memory that somebody holds.
+/// An owned reservation.
 pub type Reservation = Box<dyn Memory>;
 
 impl Memory for Reservation {
@@ -67,7 +67,7 @@ impl Memory for Reservation {
     }
 }
 
-/// Memory with a limit of its own.
+/// A limit that several reservations share.
 #[derive(Debug)]
 pub struct Budget {
     limit: usize,
