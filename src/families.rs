@@ -64,7 +64,7 @@ impl Families {
     /// # Errors
     ///
     /// An internal error when the session does not know it.
-    pub(crate) fn get(&self, name: &str) -> Result<&Arc<dyn Family>> {
+    pub fn get(&self, name: &str) -> Result<&Arc<dyn Family>> {
         Ok(&self.member(name)?.family)
     }
 

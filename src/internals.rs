@@ -103,7 +103,8 @@ pub mod published {
 /// The placing of rows on the tasks of a cluster.
 pub mod shuffle {
     pub use crate::shuffle::{
-        Counter, Grid, GridPairs, GridSpec, Histogram, Place, Tiling, place_of,
+        AxisGridExec, AxisHistogramExec, Counter, Grid, GridPairs, GridSpec, Histogram, Place,
+        PlacedRows, Tiling, place_of,
     };
 }
 
@@ -118,4 +119,10 @@ pub mod util {
     pub mod cancel {
         pub use crate::util::cancel::CancelFlag;
     }
+}
+
+/// Parts of sessions that the crates above this one use.
+pub mod session {
+    pub use crate::operator::errors::is_out_of_memory;
+    pub use crate::session::restored;
 }

@@ -23,6 +23,8 @@
 //! [`results`] (what becomes of pairs), `shuffle` (how a cluster shares a join). `src/tests/arrows.rs` holds the
 //! directions in which they depend on each other. Below them stands the crate `simjoin-core`: `engine` (the boundary
 //! to a family of similarities), `set`, `string` and `vector` (the families) over `offload`, `gpu`, `simd` and `values`.
+//! Above stand `simjoin-ballista` (clusters), `simjoin-session` (sessions for programs, over the readers of
+//! `simjoin-files`) and `simjoin-cli` (the command `simjoin`).
 //!
 //! The words that the code uses for them:
 //!
@@ -75,15 +77,9 @@
 #![allow(rustdoc::private_intra_doc_links)]
 #![warn(missing_docs, unreachable_pub)]
 
-#[cfg(feature = "cli")]
-pub mod cli;
-#[cfg(feature = "ballista")]
-pub mod cluster;
 pub mod config;
 pub mod exec;
 pub(crate) mod families;
-#[cfg(feature = "cli")]
-pub(crate) mod files;
 pub mod functions;
 #[doc(hidden)]
 pub mod internals;
@@ -95,7 +91,6 @@ mod session;
 pub(crate) mod shuffle;
 pub mod spec;
 pub mod sql;
-pub mod storage;
 pub(crate) mod strategies;
 
 #[cfg(test)]

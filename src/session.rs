@@ -22,7 +22,7 @@ use crate::families::{Families, Member};
 use crate::functions::{
     self, measure_of, metric_of, string_function_of, text_source, vector_function,
 };
-pub(crate) use crate::plan::recognise::unanalyzed::restored;
+pub use crate::plan::recognise::unanalyzed::restored;
 use crate::plan::{
     KeepUnanalyzed, LiftConditions, MarkSimilarityJoins, NumberAliases, PairFunction,
     PairFunctionPlanner, RestoreUnanalyzed, SimJoinQueryPlanner, insist, marker_functions,

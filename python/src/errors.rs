@@ -1,11 +1,11 @@
 //! Exceptions: the classes of `simjoin._errors`, by the kind of an engine's error.
 
 use datafusion::common::DataFusionError;
-use datafusion_simjoin::cli::host::HostError;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyType;
+use simjoin_session::host::HostError;
 
 /// The kinds of errors, by the names of their classes.
 #[derive(Debug, Clone, Copy)]

@@ -24,11 +24,11 @@ use datafusion::physical_plan::{
 use datafusion::prelude::SessionContext;
 use datafusion_ffi::table_provider::FFI_TableProvider;
 use datafusion_ffi::udf::FFI_ScalarUDF;
-use datafusion_simjoin::cli::host::{Host, HostError};
 use datafusion_simjoin::functions;
 use futures::StreamExt;
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
+use simjoin_session::host::{Host, HostError};
 
 use crate::errors::warn;
 use crate::runtime::{drop_apart, runtime};

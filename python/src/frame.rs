@@ -13,10 +13,10 @@ use datafusion::physical_plan::common::collect;
 use datafusion::physical_plan::display::DisplayableExecutionPlan;
 use datafusion::physical_plan::metrics::MetricValue;
 use datafusion::physical_plan::{ExecutionPlan, displayable};
-use datafusion_simjoin::cli::host::{self, Host, HostError, ProgressLine, Running};
 use futures::{TryStreamExt, future};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyCapsule, PyDict, PyList};
+use simjoin_session::host::{self, Host, HostError, ProgressLine, Running};
 
 use crate::errors::{of_engine, raise, warn};
 use crate::runtime::{drop_apart, wait, wait_with};

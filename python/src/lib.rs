@@ -20,7 +20,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 /// Runs the command line, and gives its exit status.
 #[pyfunction]
 fn main(py: Python<'_>, args: Vec<String>) -> u8 {
-    py.detach(|| datafusion_simjoin::cli::run(args, || (), true))
+    py.detach(|| simjoin_cli::run(args, || (), true))
 }
 
 /// Fails as a defect of the engine does, for tests.

@@ -8,9 +8,9 @@ use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
 use datafusion::common::DataFusionError;
-use datafusion_simjoin::cli::host;
 use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
+use simjoin_session::host;
 use tokio::runtime::Runtime;
 use tokio::task::JoinError;
 

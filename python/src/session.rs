@@ -11,10 +11,10 @@ use datafusion::datasource::MemTable;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_plan::stream::RecordBatchReceiverStream;
 use datafusion::physical_plan::streaming::PartitionStream;
-use datafusion_simjoin::cli::host::Host;
 use parking_lot::Mutex;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
+use simjoin_session::host::Host;
 
 use crate::errors::{of_engine, raise, warn};
 use crate::frame::Frame;

@@ -16,11 +16,11 @@ use arrow::ffi::{FFI_ArrowArray, FFI_ArrowSchema, from_ffi};
 use arrow::ffi_stream::{ArrowArrayStreamReader, FFI_ArrowArrayStream};
 use datafusion::common::DataFusionError;
 use datafusion::execution::SendableRecordBatchStream;
-use datafusion_simjoin::cli::host::HostError;
 use futures::{FutureExt, StreamExt};
 use pyo3::exceptions::{PyKeyboardInterrupt, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyTuple};
+use simjoin_session::host::HostError;
 use tokio::sync::mpsc::{self, Receiver, error::TryRecvError};
 use tokio::task::AbortHandle;
 

@@ -15,7 +15,7 @@ use datafusion::common::config::{ConfigEntry, ConfigExtension, ExtensionOptions}
 use datafusion::common::{DataFusionError, Result};
 use datafusion::config::ConfigOptions;
 
-pub(crate) use names::nearest;
+pub use names::nearest;
 use values::parse_option;
 pub use values::{
     BlockSizeChoice, BuildSideChoice, Bytes, DistributionChoice, MemoryLimit, PartitionCount,
@@ -177,13 +177,13 @@ impl SimJoinOptions {
     }
 
     /// The environment variable of an option, given without its prefix.
-    pub(crate) fn variable(name: &str) -> String {
+    pub fn variable(name: &str) -> String {
         format!("SIMJOIN_{}", name.to_uppercase().replace('.', "_"))
     }
 
     /// The option that an unknown `key` most likely means, both without the `simjoin.` prefix: one
     /// that differs by a few letters, by dots and underscores, or by a missing `debug.`.
-    pub(crate) fn near(key: &str) -> Option<&'static str> {
+    pub fn near(key: &str) -> Option<&'static str> {
         let flat = |name: &str| name.replace('.', "_");
         let spellings = Self::NAMES.iter().flat_map(|name| {
             let short = name.strip_prefix(DEBUG).map(flat);

@@ -3,10 +3,7 @@
 use datafusion::common::utils::datafusion_strsim::levenshtein;
 
 /// The candidate most like `name`, if it differs by a few letters only.
-pub(crate) fn nearest<'a>(
-    name: &str,
-    candidates: impl IntoIterator<Item = &'a str>,
-) -> Option<&'a str> {
+pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let name = name.to_lowercase();
     let few = ((name.chars().count() + 1) / 3).max(1);
     let distance = |candidate: &str| levenshtein(&name, &candidate.to_lowercase());

@@ -15,7 +15,7 @@ use crate::spec::Side;
 /// Counts the rows of each side whose value has [no score but NaN](crate::spec::NanScore) with any other. A
 /// side without one has no counter.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct NanRows {
+pub struct NanRows {
     counters: Arc<[OnceLock<Count>; 2]>,
     /// `None` where nothing is counted.
     metrics: Option<ExecutionPlanMetricsSet>,
@@ -23,7 +23,7 @@ pub(crate) struct NanRows {
 
 impl NanRows {
     /// The names of the counters.
-    pub(crate) const NAMES: [&'static str; 2] = ["left_nan_rows", "right_nan_rows"];
+    pub const NAMES: [&'static str; 2] = ["left_nan_rows", "right_nan_rows"];
 
     pub(crate) fn new(metrics: &ExecutionPlanMetricsSet) -> Self {
         Self { counters: Arc::default(), metrics: Some(metrics.clone()) }

@@ -34,7 +34,7 @@ mod tests;
 
 pub use cores::ProcessCores;
 pub use input::JoinInput;
-pub(crate) use metrics::NanRows;
+pub use metrics::NanRows;
 pub use mode::JoinMode;
 pub use node::SetSimilarityJoinExec;
 pub use parts::JoinPartsExec;

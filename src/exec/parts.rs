@@ -27,7 +27,7 @@ impl JoinPartsExec {
     }
 
     /// Above a union that is there already.
-    pub(crate) fn over(input: Arc<dyn ExecutionPlan>) -> Self {
+    pub fn over(input: Arc<dyn ExecutionPlan>) -> Self {
         Self { input }
     }
 

@@ -122,7 +122,7 @@ pub fn string_udf(function: StringFunction) -> Arc<ScalarUDF> {
 }
 
 /// The function of two texts that `udf` computes, `None` when it is not a function of this crate.
-pub(crate) fn string_function_of(udf: &ScalarUDF) -> Option<StringFunction> {
+pub fn string_function_of(udf: &ScalarUDF) -> Option<StringFunction> {
     match udf.inner().downcast_ref::<StringUdf>() {
         Some(udf) => Some(udf.function()),
         None => (udf.inner().is::<LevenshteinUdf>() || is_levenshtein(udf))

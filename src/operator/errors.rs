@@ -5,7 +5,7 @@ use datafusion::common::DataFusionError;
 use crate::error;
 
 /// Whether less data would have fitted into memory.
-pub(crate) fn is_out_of_memory(error: &DataFusionError) -> bool {
+pub fn is_out_of_memory(error: &DataFusionError) -> bool {
     matches!(error.find_root(), DataFusionError::ResourcesExhausted(_))
 }
 

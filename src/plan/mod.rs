@@ -43,5 +43,6 @@ pub use recognise::{
     marker_functions,
 };
 pub use relations::{
-    LiftConditions, NearestNode, PairFunction, PairFunctionPlanner, PairsNode, ScoreOrder,
+    ClauseWords, LiftConditions, NearestNode, PairFunction, PairFunctionPlanner, PairsNode,
+    ScoreOrder,
 };

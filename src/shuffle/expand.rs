@@ -43,7 +43,7 @@ const MOST_TASKS: usize = 1 << 20;
 ///
 /// [`AxisHistogramExec`]: crate::shuffle::AxisHistogramExec
 #[derive(Debug)]
-pub(crate) struct AxisGridExec {
+pub struct AxisGridExec {
     input: Arc<dyn ExecutionPlan>,
     histograms: Vec<Arc<dyn ExecutionPlan>>,
     rows: PlacedRows,
@@ -60,7 +60,7 @@ impl AxisGridExec {
     /// # Errors
     ///
     /// When the family cannot join the argument, or a histogram is something else.
-    pub(crate) fn try_new(
+    pub fn try_new(
         input: Arc<dyn ExecutionPlan>,
         histograms: Vec<Arc<dyn ExecutionPlan>>,
         rows: PlacedRows,
@@ -101,24 +101,22 @@ impl AxisGridExec {
     }
 
     /// The expressions that place the rows.
-    #[cfg(feature = "ballista")]
-    pub(crate) fn rows(&self) -> &PlacedRows {
+    pub fn rows(&self) -> &PlacedRows {
         &self.rows
     }
 
     /// The join whose rows are sent.
-    #[cfg(feature = "ballista")]
-    pub(crate) fn spec(&self) -> &GridSpec {
+    pub fn spec(&self) -> &GridSpec {
         &self.spec
     }
 
-    pub(crate) fn input(&self) -> &Arc<dyn ExecutionPlan> {
+    /// The rows.
+    pub fn input(&self) -> &Arc<dyn ExecutionPlan> {
         &self.input
     }
 
     /// The histograms of the left and of the right side, or the one that is both.
-    #[cfg(all(test, feature = "ballista"))]
-    pub(crate) fn histograms(&self) -> &[Arc<dyn ExecutionPlan>] {
+    pub fn histograms(&self) -> &[Arc<dyn ExecutionPlan>] {
         &self.histograms
     }
 

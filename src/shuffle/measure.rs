@@ -29,7 +29,7 @@ use crate::shuffle::placed::PlacedRows;
 /// Each partition gives one batch of at most a few thousand rows; the reader adds the batches up. A
 /// partition holds no more than that beside its current input batch.
 #[derive(Debug)]
-pub(crate) struct AxisHistogramExec {
+pub struct AxisHistogramExec {
     input: Arc<dyn ExecutionPlan>,
     rows: PlacedRows,
     times: u64,
@@ -44,11 +44,7 @@ impl AxisHistogramExec {
     /// # Errors
     ///
     /// When the family cannot join the argument.
-    pub(crate) fn try_new(
-        input: Arc<dyn ExecutionPlan>,
-        rows: PlacedRows,
-        times: u64,
-    ) -> Result<Self> {
+    pub fn try_new(input: Arc<dyn ExecutionPlan>, rows: PlacedRows, times: u64) -> Result<Self> {
         rows.reader(&input.schema())?;
         let properties = PlanProperties::new(
             EquivalenceProperties::new(Histogram::schema()),
@@ -67,14 +63,12 @@ impl AxisHistogramExec {
     }
 
     /// The expressions that place the rows.
-    #[cfg(feature = "ballista")]
-    pub(crate) fn rows(&self) -> &PlacedRows {
+    pub fn rows(&self) -> &PlacedRows {
         &self.rows
     }
 
     /// How many rows each one stands for.
-    #[cfg(feature = "ballista")]
-    pub(crate) fn times(&self) -> u64 {
+    pub fn times(&self) -> u64 {
         self.times
     }
 }

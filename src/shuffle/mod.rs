@@ -31,10 +31,10 @@ mod tests;
 pub(crate) mod tiling;
 pub(crate) mod triangle;
 
-pub(crate) use expand::AxisGridExec;
+pub use expand::AxisGridExec;
 pub use grid::{Grid, GridPairs, GridSpec};
 pub use histogram::{Counter, Histogram};
-pub(crate) use measure::AxisHistogramExec;
+pub use measure::AxisHistogramExec;
 pub use place::{Place, place_of};
-pub(crate) use placed::PlacedRows;
+pub use placed::PlacedRows;
 pub use tiling::Tiling;

@@ -14,15 +14,18 @@ use crate::spec::{Predicate, Side};
 /// The expressions of one side of a similarity join that say where its rows are joined, over the
 /// schema of that side's input.
 #[derive(Debug, Clone)]
-pub(crate) struct PlacedRows {
+pub struct PlacedRows {
+    /// The family of the predicate.
     pub family: Arc<dyn Family>,
     /// On whose axis they lie.
     pub predicate: Predicate,
+    /// The side that the rows are of.
     pub side: Side,
     /// The argument of the similarity predicate.
     pub argument: PhysicalExprRef,
     /// The side's blocking keys.
     pub keys: Vec<PhysicalExprRef>,
+    /// Whether NULL keys are equal.
     pub null_equality: NullEquality,
     /// A Boolean that a row must pass to match anything.
     pub filter: Option<PhysicalExprRef>,
@@ -30,12 +33,12 @@ pub(crate) struct PlacedRows {
 
 impl PlacedRows {
     /// All expressions.
-    pub(crate) fn expressions(&self) -> impl Iterator<Item = &PhysicalExprRef> {
+    pub fn expressions(&self) -> impl Iterator<Item = &PhysicalExprRef> {
         std::iter::once(&self.argument).chain(&self.keys).chain(&self.filter)
     }
 
     /// Whether the join has blocking keys.
-    pub(crate) fn is_keyed(&self) -> bool {
+    pub fn is_keyed(&self) -> bool {
         !self.keys.is_empty()
     }
 

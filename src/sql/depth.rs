@@ -45,12 +45,7 @@ mod bytes {
 /// # Errors
 ///
 /// A plan error that names the chain that is too long, and its end.
-pub(crate) fn check_depth(
-    sql: &str,
-    first_line: u64,
-    dialect: &dyn Dialect,
-    stack: usize,
-) -> Result<()> {
+pub fn check_depth(sql: &str, first_line: u64, dialect: &dyn Dialect, stack: usize) -> Result<()> {
     let mut tokens = vec![];
     // The parser reports a text that does not tokenize.
     let _ = Tokenizer::new(dialect, sql)

@@ -31,8 +31,6 @@
 //!
 //! [`parse_sql`] parses such a text directly; the statements and errors then carry the positions
 //! of the original text.
-
-#[cfg(feature = "cli")]
 mod depth;
 mod nearest;
 mod operands;
@@ -51,16 +49,14 @@ use datafusion::sql::parser::{DFParserBuilder, Statement};
 use datafusion::sql::sqlparser::dialect::{Dialect, GenericDialect};
 use datafusion::sql::sqlparser::parser::ParserError;
 use datafusion::sql::sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer};
-
-#[cfg(feature = "cli")]
-pub(crate) use depth::check_depth;
+pub use depth::check_depth;
 pub(crate) use nearest::{
     CANDIDATES_FUNCTION, COUNT_FUNCTION, DISTANCE_FUNCTION, SIMILARITY_FUNCTION,
 };
-pub(crate) use restore::restore_definition;
+pub use restore::restore_definition;
 pub use restore::restore_sql;
 use scan::{Edit, EditKind};
-pub(crate) use tables::PAIR_FUNCTIONS;
+pub use tables::PAIR_FUNCTIONS;
 
 /// The function that marks the ON condition of a SIMJOIN, as `ON __simjoin_marker() OR condition`.
 pub const MARKER_FUNCTION: &str = "__simjoin_marker";
@@ -286,18 +282,21 @@ fn edit_tokens(tokens: Vec<TokenWithSpan>, edits: &[Edit]) -> Vec<TokenWithSpan>
 
 /// Turns the tokenizer's positions (line, and column in characters, from 1) into byte offsets.
 /// The positions asked for must not decrease.
-pub(crate) struct TextCursor<'a> {
+#[derive(Debug)]
+pub struct TextCursor<'a> {
     sql: &'a str,
     rest: std::str::CharIndices<'a>,
     at: Location,
 }
 
 impl<'a> TextCursor<'a> {
-    pub(crate) fn new(sql: &'a str) -> Self {
+    /// A cursor at the start of `sql`.
+    pub fn new(sql: &'a str) -> Self {
         Self { sql, rest: sql.char_indices(), at: Location::new(1, 1) }
     }
 
-    pub(crate) fn byte_offset(&mut self, location: Location) -> usize {
+    /// The byte at `location`, which lies behind all earlier ones.
+    pub fn byte_offset(&mut self, location: Location) -> usize {
         while self.at < location {
             match self.rest.next() {
                 None => return self.sql.len(),

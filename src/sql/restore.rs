@@ -49,7 +49,7 @@ pub fn restore_sql(sql: &str) -> Cow<'_, str> {
 }
 
 /// The plan of a CREATE VIEW with the definition that its author wrote; other plans as they are.
-pub(crate) fn restore_definition(mut plan: LogicalPlan) -> LogicalPlan {
+pub fn restore_definition(mut plan: LogicalPlan) -> LogicalPlan {
     if let LogicalPlan::Ddl(DdlStatement::CreateView(view)) = &mut plan
         && let Some(definition) = &mut view.definition
         && let Cow::Owned(restored) = restore_sql(definition)

@@ -12,8 +12,7 @@ use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
 use super::TextCursor;
 
 /// The table functions that read pairs.
-pub(crate) const PAIR_FUNCTIONS: [&str; 3] =
-    ["connected_components", "representatives", "one_to_one"];
+pub const PAIR_FUNCTIONS: [&str; 3] = ["connected_components", "representatives", "one_to_one"];
 
 /// The tokens of a name, the first and the last.
 type Name = (usize, usize);

@@ -15,7 +15,7 @@ use ballista_core::serde::protobuf::{
 };
 use ballista_core::serde::scheduler::{PartitionId, ShuffleLayout};
 use datafusion::execution::SessionStateBuilder;
-use datafusion_simjoin::cluster::{Access, Secret, client};
+use simjoin_ballista::{Access, Secret, client};
 use tonic::{Code, Status};
 
 use crate::command_line::{failed, succeeded};

@@ -3,9 +3,9 @@
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
-use datafusion_simjoin::cluster::Access;
-use datafusion_simjoin::cluster::client::{self, SchedulerAddress};
-use datafusion_simjoin::cluster::control::{self, ClusterStatus};
+use simjoin_ballista::Access;
+use simjoin_ballista::client::{self, SchedulerAddress};
+use simjoin_ballista::control::{self, ClusterStatus};
 
 use crate::command_line::{LONG, failed, succeeded, text};
 use crate::processes::Cluster;

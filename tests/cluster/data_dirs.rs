@@ -13,8 +13,8 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::prelude::SessionContext;
 use datafusion_proto::physical_plan::AsExecutionPlan;
 use datafusion_proto::protobuf::PhysicalPlanNode;
-use datafusion_simjoin::cluster::{Secret, physical_codec};
 use prost::Message;
+use simjoin_ballista::{Secret, physical_codec};
 use tonic::transport::Endpoint;
 
 use crate::command_line::{failed, succeeded};

@@ -7,8 +7,8 @@ use ballista_executor::executor_process::{ExecutorProcessConfig, start_executor_
 use datafusion::physical_plan::{ExecutionPlan, collect, execute_stream};
 use datafusion::prelude::SessionContext;
 use datafusion_simjoin::SimJoinContextExt;
-use datafusion_simjoin::cluster::client::ClusterQueryExec;
 use futures::StreamExt;
+use simjoin_ballista::client::ClusterQueryExec;
 
 use crate::processes::Cluster;
 use crate::program::simjoin;

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use datafusion::execution::SessionStateBuilder;
 use datafusion::prelude::SessionContext;
-use datafusion_simjoin::cluster::client;
+use simjoin_ballista::client;
 use tempfile::TempDir;
 
 use crate::program::simjoin;

@@ -10,7 +10,7 @@ use datafusion_simjoin::internals::set::Measure;
 use crate::cli::run;
 
 fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
 }
 
 fn read(page: &str) -> String {

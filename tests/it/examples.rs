@@ -11,7 +11,7 @@ use crate::cli::run;
 
 /// The repository, where the examples are run.
 fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
 }
 
 /// The names of the examples that have a file with this extension.

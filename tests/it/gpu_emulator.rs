@@ -365,7 +365,8 @@ fn images_are_looked_at() {
 #[test]
 fn the_embedded_images_have_the_kernels_of_the_sources() {
     let Some(bench) = Bench::new(1) else { return };
-    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("kernels/images");
+    let folder =
+        std::path::Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).join("kernels/images");
     let verify = |layouts: [&str; 2]| -> Vec<String> {
         let forms =
             |layout: &&str| ["pairs", "count"].map(|form| format!("verify_{layout}_{form}"));

@@ -83,7 +83,8 @@ impl AsyncDB for Database {
 }
 
 async fn run(file: &str) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/slt").join(file);
+    let path =
+        Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).join("tests/slt").join(file);
     let connect = || async {
         let ctx = Session::default().context();
         Ok(Database(ctx))
@@ -144,7 +145,7 @@ async fn errors() {
 /// A file that no test names would be a file that never runs.
 #[test]
 fn every_file_has_a_test() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/slt");
+    let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).join("tests/slt");
     let source = include_str!("slt.rs");
     for entry in std::fs::read_dir(folder).expect("the folder of the files") {
         let name = entry.expect("an entry").file_name().into_string().expect("a plain name");

@@ -427,7 +427,8 @@ pub async fn explain(ctx: &SessionContext, sql: &str) -> String {
 
 /// A file of the shared data sets, or `None` with a message where they are absent.
 pub fn shared(file: &str) -> Option<PathBuf> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/data").join(file);
+    let path =
+        Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).join("../shared/data").join(file);
     if path.is_file() {
         return Some(path);
     }

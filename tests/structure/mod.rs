@@ -65,12 +65,18 @@ pub fn module_of(path: &Path) -> String {
     path.file_stem().unwrap().to_string_lossy().into_owned()
 }
 
+/// The file with the modules of a folder: `mod.rs`, or `lib.rs` of a crate.
+fn root_of(folder: &Path) -> PathBuf {
+    let root = folder.join("lib.rs");
+    if root.exists() { root } else { folder.join("mod.rs") }
+}
+
 /// The modules of a folder, and by each name that its `mod.rs` gives out the module that it comes from.
 pub fn modules(folder: &Path) -> (BTreeSet<String>, BTreeMap<String, String>) {
     let entries = fs::read_dir(folder).unwrap().map(|entry| module_of(&entry.unwrap().path()));
     let modules: BTreeSet<String> =
-        entries.filter(|name| !["mod", "tests"].contains(&name.as_str())).collect();
-    let code = code(&folder.join("mod.rs"));
+        entries.filter(|name| !["lib", "mod", "tests"].contains(&name.as_str())).collect();
+    let code = code(&root_of(folder));
     let mut given = BTreeMap::new();
     for statement in code.split("use ").skip(1).filter_map(|rest| rest.split(';').next()) {
         let statement = statement.trim_start_matches("self::");
@@ -86,6 +92,10 @@ pub fn modules(folder: &Path) -> (BTreeSet<String>, BTreeMap<String, String>) {
 /// The modules of a folder of `src` that each of them uses, itself or by way of others.
 pub fn reach(src: &Path, folder: &str) -> BTreeMap<String, BTreeSet<String>> {
     let root = src.join(folder);
+    let parent = match folder {
+        "" => "crate::".to_string(),
+        folder => format!("crate::{}::", folder.replace('/', "::")),
+    };
     let (modules, given) = modules(&root);
     let mut uses: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     let mut all = vec![];
@@ -93,11 +103,11 @@ pub fn reach(src: &Path, folder: &str) -> BTreeMap<String, BTreeSet<String>> {
     for path in all {
         let within: Vec<String> =
             path.strip_prefix(&root).unwrap().iter().map(|part| module_of(part.as_ref())).collect();
-        if within.iter().any(|part| part == "tests") || within == ["mod"] {
+        if within.iter().any(|part| part == "tests") || within == ["mod"] || within == ["lib"] {
             continue;
         }
         let code = code(&path);
-        let mut names = used(&code, &format!("crate::{}::", folder.replace('/', "::")));
+        let mut names = used(&code, &parent);
         if within.len() == 1 || within[1..] == ["mod"] {
             names.extend(used(&code, "super::"));
         }
@@ -133,12 +143,13 @@ pub fn folders(src: &Path, folder: &str, found: &mut Vec<String>) {
     }
 }
 
-/// Asserts that the modules inside of a folder depend on each other in one direction, but for the rings of
+/// Asserts that the modules inside of a crate and of its folders depend on each other in one direction, but for the rings of
 /// `known`, each of a folder with its size, and that there are more than `least` folders.
 pub fn assert_rings(src: &Path, known: &[(&str, usize)], least: usize) {
     let mut all = vec![];
     folders(src, "", &mut all);
     all.retain(|folder| src.join(folder).join("mod.rs").exists());
+    all.push(String::new());
     let mut wrong = vec![];
     for folder in &all {
         let ringed = known.iter().find(|(ringed, _)| ringed == folder);

@@ -14,7 +14,7 @@ use adbc_core::{Connection, Database, Driver, Optionable};
 use arrow::array::{RecordBatch, RecordBatchIterator, RecordBatchReader};
 use arrow::datatypes::Schema;
 use datafusion::common::{DataFusionError, TableReference};
-use datafusion_simjoin::cli::host::{Host, HostError};
+use simjoin_session::host::{Host, HostError};
 
 use crate::runtime::runtime;
 use statement::SqlStatement;

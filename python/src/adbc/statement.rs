@@ -8,7 +8,7 @@ use arrow::datatypes::{DataType, Field, Int64Type, Schema, UInt64Type};
 use datafusion::common::metadata::ScalarAndMetadata;
 use datafusion::common::{ParamValues, ScalarValue, TableReference};
 use datafusion::datasource::MemTable;
-use datafusion_simjoin::cli::host::{Host, Outcome};
+use simjoin_session::host::{Host, Outcome};
 
 use super::{
     Reader, block_on, invalid, not_implemented, number, of_engine, of_host, text_of, unknown,

@@ -200,7 +200,7 @@ impl AnalyzerRule for RestoreUnanalyzed {
 }
 
 /// `plan` with the queries that its prepared statements are.
-pub(crate) fn restored(plan: LogicalPlan) -> Result<LogicalPlan> {
+pub fn restored(plan: LogicalPlan) -> Result<LogicalPlan> {
     restore(plan).data()
 }
 

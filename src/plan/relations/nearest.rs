@@ -11,7 +11,7 @@ use datafusion::logical_expr::{
 
 /// The words of a NEAREST clause.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) struct ClauseWords {
+pub struct ClauseWords {
     /// SIMJOIN: a family has to know the score.
     pub insists: bool,
     /// WITH TIES: ties of the last neighbour are neighbours.
@@ -25,25 +25,29 @@ pub(crate) struct ClauseWords {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct NearestNode {
     /// The left input.
-    pub(crate) left: Arc<LogicalPlan>,
+    pub left: Arc<LogicalPlan>,
     /// The right input.
-    pub(crate) right: Arc<LogicalPlan>,
+    pub right: Arc<LogicalPlan>,
     /// `Inner` or `Left`.
-    pub(crate) join_type: JoinType,
+    pub join_type: JoinType,
     /// The words of the clause.
-    pub(crate) words: ClauseWords,
+    pub words: ClauseWords,
     /// The number of neighbours, an integer once parameters have values.
-    pub(crate) count: Expr,
+    pub count: Expr,
     /// The score, over both schemas.
-    pub(crate) score: Expr,
+    pub score: Expr,
     /// The condition by which a pair is a candidate, over both schemas.
-    pub(crate) condition: Option<Expr>,
+    pub condition: Option<Expr>,
     schema: DFSchemaRef,
 }
 
 impl NearestNode {
     /// A node of these parts.
-    pub(crate) fn try_new(
+    ///
+    /// # Errors
+    ///
+    /// A plan error where both inputs have a column of one name.
+    pub fn try_new(
         inputs: [Arc<LogicalPlan>; 2],
         join_type: JoinType,
         words: ClauseWords,

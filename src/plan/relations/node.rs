@@ -22,7 +22,12 @@ pub struct PairsNode {
 }
 
 impl PairsNode {
-    pub(crate) fn try_new(function: PairFunction, input: LogicalPlan) -> Result<Self> {
+    /// A node of `function` over the pairs of `input`.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`PairFunction::over`].
+    pub fn try_new(function: PairFunction, input: LogicalPlan) -> Result<Self> {
         let schema = function.schema(input.schema())?;
         Ok(Self { function, input: Arc::new(input), schema, condition: None })
     }

@@ -2,7 +2,7 @@
 //! upgrade of DataFusion:
 //!
 //! ```sh
-//! cargo test --features ballista --lib -- --ignored --nocapture links_take_no_more_stack
+//! cargo test --lib -- --ignored --nocapture links_take_no_more_stack
 //! ```
 //!
 //! prints the least stack of a thread that runs a statement, by link, beside each constant, and fails
