@@ -22,8 +22,8 @@ use crate::util::cancel::CancelFlag;
 /// Left rows whose neighbours are looked through together.
 const CHUNK: usize = 1 << 12;
 
-/// Pairs that the neighbours of a row are more than asked for, where some of them may not be candidates:
-/// mostly that of the row with itself.
+/// The neighbours that the family is asked for beyond those wanted, because the condition may reject some:
+/// mostly the row itself.
 const SPARE: usize = 1;
 
 fn spare(search: &Search) -> usize {
@@ -159,7 +159,7 @@ impl Run {
         Ok(rows)
     }
 
-    /// These rows as [`Run::rank_of`] numbers them, in rising order.
+    /// The right rows that pass the filter of their side, as [`Run::rank_of`] numbers them, in rising order.
     pub(super) fn ranked_candidates(&self) -> Result<Vec<u32>> {
         let mut rows = self.right_candidates()?;
         if self.order.is_some() {

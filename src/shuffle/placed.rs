@@ -16,7 +16,7 @@ use crate::spec::{Predicate, Side};
 #[derive(Debug, Clone)]
 pub(crate) struct PlacedRows {
     pub family: Arc<dyn Family>,
-    /// On whose axis they lie.
+    /// The predicate on whose axis the rows lie.
     pub predicate: Predicate,
     pub side: Side,
     /// The argument of the similarity predicate.

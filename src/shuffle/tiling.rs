@@ -1,4 +1,4 @@
-//! Which task joins which rows with which.
+//! The tiles: the rows that each task joins with each other.
 //!
 //! The rows of a side lie on an axis: by the position of their item, those of one position by a
 //! hash of the item, and those with one item, of which there may be many, by a hash of the row. A

@@ -87,8 +87,8 @@ pub enum Need {
     /// Where the inputs are one, both columns are the same column of it, and the residual compares that
     /// column with itself, if there is one, and the function is symmetric; otherwise there is no residual.
     Connections,
-    /// Rows of the join in which the lesser row is the first one of those with its key and its argument;
-    /// perhaps others.
+    /// At least the rows of the join whose lesser input row is the first of the rows with its key and its
+    /// argument.
     ///
     /// The inputs are one, and the residual says by `<`, `<=`, `>` or `>=` of a column with itself which
     /// row is lesser: nothing else. The function is reflexive, and there is no filter of a side.

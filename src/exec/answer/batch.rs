@@ -18,7 +18,7 @@ pub(crate) struct ProbeBatch {
     pub payload: Arc<Payload>,
     /// Whether this batch gives out the rows without items.
     pub has_itemless: bool,
-    /// For rows that may meet several pieces of the build side.
+    /// The visit of rows that may meet several pieces of the build side.
     pub visit: Option<Visit>,
     /// By place, the ranks of the rows among the build rows; `None` where the rows have no ranks,
     /// or are build rows themselves.

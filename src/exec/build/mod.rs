@@ -156,7 +156,7 @@ impl BuildPlan {
         }
     }
 
-    /// Puts the rows in order, which has been due since `started`, and prepares the join.
+    /// Orders the rows and prepares the join. The time of ordering counts from `started`, when reading ended.
     fn index(
         mut self,
         shares: Vec<Share>,

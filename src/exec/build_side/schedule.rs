@@ -37,7 +37,7 @@ pub(crate) struct Ranges {
 }
 
 impl Ranges {
-    /// For the items of a join that `prepared` probes.
+    /// The ranges of the items of a join that `prepared` probes.
     pub(crate) fn new(
         steps: Vec<WorkStep>,
         items: u32,

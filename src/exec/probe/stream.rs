@@ -31,7 +31,7 @@ pub(crate) struct ProbeSetup {
     pub reservation: MemoryReservation,
     /// The pool of the session.
     pub pool: Arc<dyn MemoryPool>,
-    /// Where the reservation keeps bytes until the input ends.
+    /// The headroom in which the reservation keeps bytes until the input ends.
     pub kept: Option<Arc<Headroom>>,
     pub metrics: ProbeMetrics,
     pub limits: BatchLimits,

@@ -1,5 +1,5 @@
-//! Which rows lie on disk together: by a hash of the blocking key, then by their position on the
-//! family's axis, or, where rows match only equal ones, by a hash of their items.
+//! The bands in which rows lie on disk together: by a hash of the blocking key, then by their position on
+//! the family's axis, or, where rows match only equal ones, by a hash of their items.
 
 use std::hash::BuildHasher;
 

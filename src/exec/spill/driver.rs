@@ -410,7 +410,7 @@ pub(crate) async fn all_of(mut tasks: JoinSet<Result<()>>, what: &str) -> Result
     Ok(())
 }
 
-/// Which segments of the probe side meet which of the build side.
+/// The pairs of segments of both sides that meet.
 struct Meetings {
     build: Arc<SpilledSide>,
     probe: Arc<SpilledSide>,
@@ -420,9 +420,9 @@ struct Meetings {
     anywhere: Vec<bool>,
     /// By probe segment, the last build segment that it meets.
     last: Vec<Option<usize>>,
-    /// Which probe rows have a match, where the answer depends on it.
+    /// The marks of probe rows that have a match, where the answer depends on them.
     marks: Option<Arc<Visited>>,
-    /// For the marks.
+    /// The memory of the marks.
     _reservation: MemoryReservation,
 }
 

@@ -93,7 +93,7 @@ pub(super) struct PieceJoin<'a> {
 /// A build side that fits into memory after all.
 pub(crate) struct Reloaded {
     pub side: Arc<BuildSide>,
-    /// To probe it with.
+    /// The layout to probe the side with.
     pub layout: Arc<Layout>,
     /// The headroom for the start of each partition.
     pub starts: Arc<Headroom>,

@@ -65,7 +65,7 @@ struct Ran {
 
 /// The output of an execution.
 enum Prepared {
-    /// These pairs, in the first partition.
+    /// The pairs of the answer, all in the first partition.
     Pairs { output: Arc<Output>, pairs: Arc<[Pair]> },
     /// The output of a join.
     Join(Arc<SetSimilarityJoinExec>),

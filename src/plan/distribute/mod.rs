@@ -62,7 +62,7 @@ impl ClusterPlanning {
 
 /// A join that is to be shared by tasks.
 pub(crate) struct Distribution<'a> {
-    /// As one process would run it.
+    /// The input, as one process would read it.
     pub input: JoinInput,
     pub join: SimilarityJoin,
     pub families: &'a Families,
@@ -78,7 +78,7 @@ pub(crate) struct Distribution<'a> {
 #[derive(Debug, PartialEq)]
 enum Shared {
     ByNone(String),
-    /// As a LEFT join and the right rows without a partner.
+    /// Two joins: a LEFT join, and the right rows without a partner.
     AsTwo,
     /// Each task reads this side.
     Broadcast(Side, String),

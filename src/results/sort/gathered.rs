@@ -80,7 +80,7 @@ impl Begun {
         Ok(Self { width, first, rest })
     }
 
-    /// These rows in batches of one size.
+    /// The rows in batches of one size.
     pub(super) fn in_batches(
         self,
         rows: usize,

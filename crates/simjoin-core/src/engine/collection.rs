@@ -14,7 +14,7 @@ use crate::util::cancel::CancelFlag;
 
 /// The distinct items of some rows, as their family holds them.
 pub trait Collection: Any + Debug + Send + Sync {
-    /// Which rows hold which item.
+    /// The rows that hold each item.
     fn groups(&self) -> &RowGroups;
 
     /// The rows of each item, to order them.

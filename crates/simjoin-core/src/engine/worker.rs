@@ -52,7 +52,7 @@ pub(crate) trait Worker: Send {
     /// Leaves out further matches of a probe item of the unit, where that is easy.
     fn retire(&mut self, probe: ItemId);
 
-    /// The work done. The cursor takes the time beside that of verification for that of filtering.
+    /// The work done, without `filter_nanos`: the cursor sets that to its elapsed time less `verify_nanos`.
     fn funnel(&self) -> Funnel;
 }
 

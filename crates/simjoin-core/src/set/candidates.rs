@@ -15,9 +15,9 @@ pub struct Candidate {
     pub overlap: u32,
     /// The least overlap with which the pair matches.
     pub required: u32,
-    /// Where the merge resumes, in the known tokens of each set.
+    /// The place in the known tokens of the probe set at which the merge resumes.
     pub probe_at: u32,
-    /// Where the merge resumes in the build set.
+    /// The place in the tokens of the build set at which the merge resumes.
     pub build_at: u32,
 }
 

@@ -140,9 +140,9 @@ fn ascii(strings: &Strings) -> Symbols<'_, u8> {
 /// An index of the residuals of the build texts.
 #[derive(Debug)]
 enum Index {
-    /// For probe texts of any kind.
+    /// An index for any probe texts.
     Any(Deletions),
-    /// For the build texts themselves, each pair once.
+    /// An index for the build texts as probes, each pair once.
     Own(Own),
 }
 

@@ -70,7 +70,7 @@ pub(crate) struct Wanted<'a> {
     pub surplus: [u32; 2],
     /// The greatest distance of codes; `None` to verify none.
     pub k: Option<u32>,
-    /// What a match by one of Jaro's functions needs, `None` for the others.
+    /// The needs of a match by one of Jaro's functions; `None` for other functions.
     pub alike: Option<&'a Alike>,
     /// The page of the probe.
     pub page: Page,

@@ -119,7 +119,7 @@ impl ResidentVectors {
 }
 
 impl CopiedNumbers {
-    /// As `f32`, or as `f64` where that shows to be needed.
+    /// Uploads numbers as `f32`, or as `f64` where some number does not fit.
     fn upload(device: &Device, vectors: &Vectors, dimensions: u32) -> Result<Self, DeviceError> {
         let values = Values { vectors, items: 0..vectors.len(), dimensions };
         match Self::upload_as(device, &values, false)? {

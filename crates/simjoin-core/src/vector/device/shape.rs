@@ -155,7 +155,7 @@ const STAGE: u32 = 256;
 const DENSE_COLUMNS: u32 = BOX_STAGE / 16;
 
 impl VectorShape {
-    /// For vectors of some dimensions.
+    /// The shape of a kernel for vectors of some dimensions.
     pub(super) fn new(kernel: VectorKernel, dimensions: u32) -> Self {
         match kernel {
             VectorKernel::Plain => Self {
