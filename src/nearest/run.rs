@@ -150,8 +150,9 @@ impl Run {
         Ok(rows)
     }
 
-    /// The best pairs of the left rows `rows`, which are numbered by their place there. `best` has none yet.
-    /// `carried` are pairs with other right rows: pairs that are worse than all of a row's are not needed.
+    /// Finds the best pairs of the left rows `rows`, and offers them to `best`, which has none yet and knows each
+    /// row by its place in `rows`. `carried` has their pairs with other right rows: pairs that are worse than all
+    /// carried pairs of their row are not needed.
     pub(super) async fn find(
         &self,
         rows: &[u32],

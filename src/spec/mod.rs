@@ -93,11 +93,11 @@ pub enum Need {
     /// The inputs are one, and the residual says by `<`, `<=`, `>` or `>=` of a column with itself which
     /// row is lesser: nothing else. The function is reflexive, and there is no filter of a side.
     Firsts,
-    /// Rows of the join that rank among the best of their left row. Such a join is planned as a
-    /// [`NearestJoin`].
+    /// Rows of the join that rank among the best of their left row. The planner makes a [`NearestJoin`] of
+    /// a join with this need.
     Nearest(Nearest),
-    /// The best rows of the join, and any others. Such a join, an inner one, is planned as one that needs
-    /// [`Need::Rows`], inside of an operator that raises its bound.
+    /// The best rows of an inner join, and any others. The planner makes a join that needs [`Need::Rows`] of
+    /// it, inside of an operator that raises its bound.
     Best(BestPairs),
     /// Output rows that carry multiplicities instead of pairs; summing an `OutputColumn::Count`
     /// over them gives the count.
@@ -164,9 +164,9 @@ impl SimilarityJoin {
         &self.arguments[side as usize]
     }
 
-    /// Whether two rows of one input that match do so in either order, and the answer is made of
-    /// such pairs: what a join of an input with itself needs to meet each pair once. What the
-    /// residual says of the two orders is asked for each of them.
+    /// Whether two rows of one input match in both orders or in none, by the predicate, and the answer is
+    /// made of such pairs: then a join of an input with itself need meet each pair only once. The residual
+    /// is evaluated for each of the two orders.
     pub fn is_symmetric(&self) -> bool {
         self.join_type == JoinType::Inner
             && matches!(

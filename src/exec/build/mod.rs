@@ -95,8 +95,8 @@ impl BuildPlan {
     }
 
     /// Like [`Self::run`]. Where memory gets short while tasks read, returns the rows read so far
-    /// and the reason. Of the headroom held in `memory`, the part that all partitions start with
-    /// stays: each releases [`BuildSide::partition_bytes`] when it starts.
+    /// and the reason. `memory` keeps the part of its headroom that all partitions start with: each
+    /// releases [`BuildSide::partition_bytes`] when it starts.
     pub(crate) async fn run_or_overflow(
         self,
         input: SendableRecordBatchStream,

@@ -46,8 +46,8 @@ pub(crate) enum ProbeInput {
 }
 
 impl ProbeInput {
-    /// Whether all partitions that probe a build side take rows or items of this input, and those
-    /// that end leave theirs to the others.
+    /// Whether all partitions that probe a build side take rows or items of this input, and a partition
+    /// that ends leaves its own to the others.
     pub(super) fn is_shared(&self) -> bool {
         match self {
             Self::Stream(rows) => rows.as_ref().is_some_and(ProbeRows::are_shared),

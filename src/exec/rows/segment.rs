@@ -53,8 +53,8 @@ impl fmt::Debug for Segment {
 }
 
 /// Small batches are gathered to this many bytes: with many bands and little memory, rows are
-/// written a few dozen at a time, and each batch takes time whatever its rows. Not reserved, like
-/// the batches of other inputs.
+/// written a few dozen at a time, and each batch takes some time for itself. The batches are not reserved,
+/// like the batches of other inputs.
 const GATHERED_BYTES: usize = 192 << 10;
 const GATHERED_ROWS: usize = 8192;
 

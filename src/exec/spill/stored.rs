@@ -63,7 +63,7 @@ impl Growth {
     /// Notes that a piece of `bytes` stored bytes took `peak` bytes, or needed more where it did not
     /// fit.
     fn note(&mut self, has_domain: bool, bytes: usize, peak: usize, fitted: bool) {
-        /// The bytes of smaller pieces are mostly those that every piece takes, whatever its rows.
+        /// The least bytes of a piece that tells the growth: smaller pieces take mostly what every piece takes.
         const LEAST_BYTES: usize = 1 << 20;
         let ratio = peak as f64 / bytes.max(1) as f64;
         let growth = self.of(has_domain);

@@ -76,11 +76,11 @@ pub enum MatchNeed {
 pub struct ProbeRows(Option<u64>);
 
 impl ProbeRows {
-    /// Nothing is known: the probe side is taken to be as large as the build side. So it is in a
+    /// An unknown number: the probe side is taken to be as large as the build side, which it is in a
     /// self-join.
     pub const UNKNOWN: Self = Self(None);
 
-    /// About so many.
+    /// About `rows` rows.
     pub fn expected(rows: u64) -> Self {
         Self(Some(rows))
     }
@@ -90,7 +90,7 @@ impl ProbeRows {
         self.0
     }
 
-    /// The probe rows by those of a build side, of which there are `build_rows`.
+    /// The ratio of probe rows to the rows of a build side of `build_rows` rows.
     pub fn ratio(self, build_rows: usize) -> f64 {
         self.0.map_or(1.0, |rows| rows.max(1) as f64 / build_rows.max(1) as f64)
     }

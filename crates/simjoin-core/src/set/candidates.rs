@@ -11,7 +11,7 @@ use crate::set::runs::SetId;
 pub struct Candidate {
     /// The build set.
     pub build: SetId,
-    /// Common tokens found so far. Those left to find lie behind both `probe_at` and `build_at`.
+    /// The number of common tokens found so far. Further common tokens lie behind both `probe_at` and `build_at`.
     pub overlap: u32,
     /// The least overlap with which the pair matches.
     pub required: u32,

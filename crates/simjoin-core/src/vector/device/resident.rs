@@ -1,8 +1,8 @@
 //! Vectors that stay on a device.
 //!
 //! A collection is copied to a device once, by the first join that asks for it there: its numbers, as
-//! `f32` where all of them are, and the number of rows of each vector. What a join makes of them is
-//! its own ([`super::columns`]).
+//! `f32` where all of them are, and the number of rows of each vector. Each join prepares columns of its own
+//! from them ([`super::columns`]).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
