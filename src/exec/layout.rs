@@ -64,7 +64,7 @@ pub(crate) struct Layout {
     pub spec: MatchSpec,
 }
 
-/// Where the rows of the two sides come from.
+/// The source of the rows of the two sides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Sides {
     /// One input is both sides.

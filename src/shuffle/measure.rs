@@ -72,7 +72,7 @@ impl AxisHistogramExec {
         &self.rows
     }
 
-    /// How many rows each one stands for.
+    /// The number of rows that each row of the input stands for.
     #[cfg(feature = "ballista")]
     pub(crate) fn times(&self) -> u64 {
         self.times

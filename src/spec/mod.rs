@@ -122,7 +122,7 @@ pub enum ResidualColumn {
 pub struct Residual {
     /// An expression over `schema`, a Boolean one where it is a condition.
     pub expression: PhysicalExprRef,
-    /// Where the columns of `schema` come from.
+    /// The sources of the columns of `schema`.
     pub columns: Vec<ResidualColumn>,
     /// The schema that `expression` reads.
     pub schema: SchemaRef,

@@ -52,7 +52,7 @@ impl ProbeBatch {
     }
 }
 
-/// How often the probe rows of a batch match.
+/// The numbers of matches of the probe rows of a batch.
 #[derive(Debug, Default)]
 pub(crate) struct Counted {
     /// The row pairs found, by item of the batch's range or, where a residual decides, by place.

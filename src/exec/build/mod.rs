@@ -43,9 +43,9 @@ pub(crate) struct BuildPlan {
     pub strategy: StrategyName,
     pub device: DeviceChoice,
     pub partitions: usize,
-    /// How many threads may encode and index at once, at least 1.
+    /// The number of threads that may encode and index at once, at least 1.
     pub threads: usize,
-    /// How many tasks read rows at once, each into a dictionary of its own, at least 1.
+    /// The number of tasks that read rows at once, each into a dictionary of its own, at least 1.
     pub readers: usize,
     pub metrics: BuildMetrics,
     pub on_choice: OnChoice,

@@ -56,7 +56,7 @@ pub(crate) struct Overflow {
     pub held: MemoryReservation,
 }
 
-/// How reading ended.
+/// The outcome of reading.
 pub(crate) enum Outcome {
     /// All rows, ready to be indexed.
     Read { plan: BuildPlan, reservation: MemoryReservation, shares: Vec<Share> },

@@ -140,7 +140,7 @@ impl BuildSide {
     }
 }
 
-/// How the workers that probe a build side wait for each other's memory.
+/// The wait of the workers that probe a build side for each other's memory.
 #[derive(Debug, Default)]
 pub(crate) struct Shortage {
     /// The number of workers that wait. They hold no memory.

@@ -68,7 +68,7 @@ pub(crate) struct ProbeStream {
     cursor_reservation: MemoryReservation,
 }
 
-/// How far a stream has come.
+/// The progress of a stream.
 #[derive(Debug, Clone, Copy)]
 enum State {
     /// The cursor has asked for input.

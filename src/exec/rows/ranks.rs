@@ -223,7 +223,7 @@ impl Partners {
         Ok(Some(Self { before }))
     }
 
-    /// How many rows at some places count.
+    /// The number of counting rows at some places.
     #[inline]
     pub(crate) fn among(&self, places: std::ops::Range<u32>) -> u32 {
         self.before[places.end as usize] - self.before[places.start as usize]

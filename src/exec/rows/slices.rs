@@ -139,7 +139,7 @@ impl Slices {
         self.input.lock().await.batches.push((rows, all));
     }
 
-    /// How many rows of a batch are taken at a time, where `before` rows have come before it.
+    /// The number of rows of a batch that are taken at a time, where `before` rows have come before it.
     fn rows_per_slice(&self, batch: &RecordBatch, before: u64) -> usize {
         let most = shared_rows(before, self.tasks, 1);
         if self.slice_bytes == usize::MAX {

@@ -268,7 +268,7 @@ impl Driver {
         Ok(())
     }
 
-    /// How a piece is joined with itself, or with the rows of `probes`.
+    /// The join of a piece with itself, or with the rows of `probes`.
     fn join_of<'a>(
         &self,
         layout: &'a Arc<Layout>,
@@ -304,7 +304,7 @@ impl Driver {
         }
     }
 
-    /// Where memory did not suffice for `job`, notes the jobs that replace it.
+    /// Notes the jobs that replace `job` where memory did not suffice for it.
     fn unless_out_of_memory<T>(&mut self, result: Result<T>, job: &Job) -> Result<Option<T>> {
         match result {
             Ok(done) => Ok(Some(done)),

@@ -76,7 +76,7 @@ impl Growth {
     }
 }
 
-/// How a piece is joined.
+/// The join of a piece.
 pub(super) struct PieceJoin<'a> {
     pub layout: &'a Arc<Layout>,
     /// Probe partitions, and threads that collect and index the piece.

@@ -52,7 +52,7 @@ use crate::spec::{Need, Preserved, Side, SimilarityJoin};
 pub struct ClusterPlanning {}
 
 impl ClusterPlanning {
-    /// How many tasks share a join, the session's target partitions; `None` where the session does
+    /// The number of tasks that share a join, the session's target partitions; `None` where the session does
     /// not plan for a cluster.
     pub fn tasks_of(config: &SessionConfig) -> Option<usize> {
         let cluster = config.get_extension::<Self>();
@@ -74,7 +74,7 @@ pub(crate) struct Distribution<'a> {
     pub exact: bool,
 }
 
-/// How the work is shared, and why so.
+/// The way in which the work is shared, and the reason.
 #[derive(Debug, PartialEq)]
 enum Shared {
     ByNone(String),

@@ -173,7 +173,7 @@ pub struct FinishContext<'a> {
     pub peak: &'a dyn Fn(),
     /// Ends the work early.
     pub cancel: &'a CancelFlag,
-    /// How many threads may work at once, at least 1.
+    /// The number of threads that may work at once, at least 1.
     pub threads: usize,
     /// Whether the encoder that comes out is going to be used: a self-join meets no other rows.
     pub meets_others: bool,

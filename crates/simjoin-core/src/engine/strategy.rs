@@ -62,7 +62,7 @@ impl Orders {
 pub enum MatchNeed {
     /// Whether a probe item has a match: one match for each probe item will do.
     Exists,
-    /// How many pairs of rows match: matches as for [`MatchNeed::Pairs`], or, where that is
+    /// The number of pairs of rows that match: matches as for [`MatchNeed::Pairs`], or, where that is
     /// cheaper, their [`RowPairCounts`](super::RowPairCounts).
     Count,
     /// Every matching pair.

@@ -10,7 +10,7 @@ use crate::error::Result;
 /// The time of a poll; the operator allows 10 ms. Tests stop as often as they can.
 const SLICE: Duration = if cfg!(test) { Duration::ZERO } else { Duration::from_millis(4) };
 
-/// How far a worker came.
+/// The progress of a worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Work {
     /// The unit is done.
