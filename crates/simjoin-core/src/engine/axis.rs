@@ -45,8 +45,8 @@ pub struct RowPlace {
     /// The position on the [`Axis`] among rows of its kind; 0 where the row cannot match anything.
     pub position: u32,
     /// The kind of the row, such as the length of its vector. Positions of different kinds cannot be
-    /// compared: on an axis with [`Axis::has_anywhere`], a row of another kind than most rows lies
-    /// [`ANYWHERE`].
+    /// compared: on an axis with [`Axis::has_anywhere`], the greatest kind of a join keeps its positions, and
+    /// rows of other kinds lie [`ANYWHERE`].
     pub kind: u32,
     /// A hash of the item, the same for equal items in every process.
     pub hash: u32,
