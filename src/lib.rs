@@ -26,23 +26,8 @@
 //! Above stand `simjoin-ballista` (clusters), `simjoin-session` (sessions for programs, over the readers of
 //! `simjoin-files`) and `simjoin-cli` (the command `simjoin`).
 //!
-//! The words that the code uses for them:
-//!
-//! | word | meaning |
-//! |---|---|
-//! | family | the similarities over one kind of value, with what finds them: sets of tokens |
-//! | item | a distinct value of a side (a set), which any number of rows hold |
-//! | slot | the place of a row in a collection: the rows of an item have neighbouring slots |
-//! | key | the values of a row's equality conjuncts; rows match only within a key |
-//! | unit | items of the probe side that a cursor is fed together |
-//! | candidate | a pair of items that a filter has not ruled out |
-//! | match | a pair of items that satisfies the similarity predicate |
-//! | strategy | an algorithm of a family |
-//! | placement | the processor that a strategy runs on |
-//! | position | the place of a row on its family's axis (the size of its set); partners lie near it |
-//! | piece | rows of a build side on disk that are joined together |
-//! | tile | a rectangle of left and right positions, which one task of a cluster joins |
-//! | node | a value of one of the columns of pairs, of which results are made |
+//! `ARCHITECTURE.md` in the repository follows statements through these folders, and defines the words that the
+//! code uses: family, item, slot, key, unit, candidate, match, strategy, placement, position, piece, tile, node.
 //!
 //! [`install`] puts it into a session; [`SimJoinContextExt`] and [`SimJoinDataFrameExt`] use it
 //! from Rust:

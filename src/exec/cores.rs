@@ -22,7 +22,7 @@ use datafusion::prelude::SessionConfig;
 pub struct ProcessCores(pub usize);
 
 impl ProcessCores {
-    /// How many threads a task of this session may keep busy, at least 1.
+    /// The number of threads that a task of this session may keep busy, at least 1.
     pub fn threads(config: &SessionConfig) -> usize {
         let cores = config.get_extension::<Self>().map_or(usize::MAX, |cores| cores.0);
         config.target_partitions().min(cores).max(1)

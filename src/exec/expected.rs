@@ -58,7 +58,7 @@ pub(crate) enum Expected {
 }
 
 impl Expected {
-    /// For inputs of two sides, of which `partitions` partitions are joined apart from each other.
+    /// The rows expected of the inputs of two sides, of which `partitions` partitions are joined apart.
     pub(crate) fn of(
         probe: &Arc<dyn ExecutionPlan>,
         build: &Arc<dyn ExecutionPlan>,
@@ -76,7 +76,7 @@ impl Expected {
         }
     }
 
-    /// For a build side of so many rows.
+    /// The probe rows expected beside a build side of so many rows.
     pub(crate) fn rows(self, build_rows: usize) -> ProbeRows {
         match self {
             Self::Unknown => ProbeRows::UNKNOWN,

@@ -1,4 +1,4 @@
-//! Where the rows of a join come from.
+//! The sources of the rows of a join.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use datafusion::physical_plan::ExecutionPlan;
 
 use crate::spec::Side;
 
-/// Where the rows of the join come from.
+/// The source of the rows of the join.
 #[derive(Debug, Clone)]
 pub enum JoinInput {
     /// Two inputs; the build side is collected and indexed, the other streams. The output has

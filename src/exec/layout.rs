@@ -64,7 +64,7 @@ pub(crate) struct Layout {
     pub spec: MatchSpec,
 }
 
-/// Where the rows of the two sides come from.
+/// The source of the rows of the two sides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Sides {
     /// One input is both sides.
@@ -215,7 +215,7 @@ impl Layout {
     }
 
     /// Whether a self-join whose rows have ranks gives pairs of first rows only: where the ranks of all rows
-    /// are `distinct`. Of two rows that are equal by rank, one tells nothing of the other's partners.
+    /// are `distinct`. The partners of a row say nothing about the partners of another row of the same rank.
     pub(crate) fn gives_firsts(&self, distinct: bool) -> bool {
         self.may_give_firsts() && distinct
     }

@@ -52,7 +52,7 @@ pub(crate) struct BuildMetrics {
     pub tokens: Count,
     /// Distinct blocking keys.
     pub keys: Count,
-    /// Of both sides, where rows go to disk.
+    /// Rows whose value has NaN: of both sides, where rows go to disk.
     pub nan_rows: NanRows,
     /// Bytes reserved at the peak while building, and kept while probing.
     pub peak_bytes: Gauge,
@@ -308,7 +308,7 @@ impl ProbeMetrics {
         }
     }
 
-    /// These counters, for another cursor.
+    /// The same counters, for another cursor.
     pub(crate) fn again(&self) -> Self {
         Self {
             counters: self.counters.clone(),

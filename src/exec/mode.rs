@@ -65,7 +65,7 @@ pub enum JoinMode {
         /// The number of blocking keys that partition the inputs.
         keys: usize,
     },
-    /// As [`JoinMode::Partitioned`], where both inputs hold rows of one input and have its schema.
+    /// Two parts of one input, with its schema, partitioned as for [`JoinMode::Partitioned`].
     /// The shuffle delivers each unordered pair of rows once; the join emits it in both orders. For
     /// joins that are [symmetric](crate::spec::SimilarityJoin::is_symmetric).
     Mirrored {

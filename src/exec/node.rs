@@ -186,7 +186,7 @@ impl SetSimilarityJoinExec {
         &self.input
     }
 
-    /// How the partitions share the work.
+    /// The mode in which the partitions share the work.
     pub fn mode(&self) -> JoinMode {
         self.mode
     }

@@ -24,10 +24,10 @@ pub(crate) type BuildFuture = OnceFut<(Built, Arc<ProbeClock>)>;
 /// One partition of the join.
 pub(crate) struct ProbePartition {
     pub build: BuildFuture,
-    /// Where the rows of this partition come from; `None` for a self-join.
+    /// The source of the rows of this partition; `None` for a self-join.
     pub probe: Option<Arc<ProbeInputs>>,
     pub partition: usize,
-    /// For the cursor, and for probe batches.
+    /// The memory of the cursor and of probe batches.
     pub memory: Arc<Headroom>,
     /// The pool of `memory`.
     pub pool: Arc<dyn MemoryPool>,

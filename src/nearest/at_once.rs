@@ -22,8 +22,8 @@ use crate::util::cancel::CancelFlag;
 /// Left rows whose neighbours are looked through together.
 const CHUNK: usize = 1 << 12;
 
-/// Pairs that the neighbours of a row are more than asked for, where some of them may not be candidates:
-/// mostly that of the row with itself.
+/// The neighbours that the family is asked for beyond those wanted, because the condition may reject some:
+/// mostly the row itself.
 const SPARE: usize = 1;
 
 fn spare(search: &Search) -> usize {
@@ -44,8 +44,8 @@ struct AtOnce {
 }
 
 impl Run {
-    /// Offers `best` the neighbours of left rows that the family of the score finds at once. The places of
-    /// those that have not got theirs; `None` where there is no such search.
+    /// Offers `best` the neighbours of left rows that the family of the score finds at once. Returns the places
+    /// of the rows whose neighbours are still unknown; `None` where there is no such search.
     ///
     /// # Errors
     ///
@@ -159,7 +159,7 @@ impl Run {
         Ok(rows)
     }
 
-    /// These rows as [`Run::rank_of`] numbers them, in rising order.
+    /// The right rows that pass the filter of their side, as [`Run::rank_of`] numbers them, in rising order.
     pub(super) fn ranked_candidates(&self) -> Result<Vec<u32>> {
         let mut rows = self.right_candidates()?;
         if self.order.is_some() {
@@ -171,7 +171,7 @@ impl Run {
 }
 
 impl AtOnce {
-    /// Offers the neighbours of all rows; the places of rows that have too few of them.
+    /// Offers the neighbours of all rows. Returns the places of rows that have too few of them.
     async fn offer(self: Arc<Self>, best: &Arc<Best>) -> Result<Vec<u32>> {
         let mut tasks = JoinSet::new();
         for first in (0..self.rows.len()).step_by(CHUNK) {
@@ -189,7 +189,7 @@ impl AtOnce {
         Ok(left)
     }
 
-    /// Offers the neighbours of the rows at some places; those that have too few of them.
+    /// Offers the neighbours of the rows at some places. Returns the places of rows that have too few of them.
     fn offer_some(&self, places: Range<usize>, best: &Best) -> Result<Vec<u32>> {
         let order = self.run.join.order;
         let (mut lefts, mut rights, mut values) = (vec![], vec![], vec![]);

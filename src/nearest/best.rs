@@ -42,7 +42,7 @@ fn total(value: f64) -> i64 {
     bits ^ (((bits >> 63) as u64) >> 1) as i64
 }
 
-/// A right row with the key of its score. Of equal scores the row that comes first is better.
+/// A right row with the key of its score. Among rows of equal scores the one that comes first is better.
 type Entry = (ScoreKey, u32);
 
 /// A part of the left rows: a heap of at most `count` entries for each, the worst on top.

@@ -187,7 +187,7 @@ impl Told {
         Self { sides }
     }
 
-    /// These, and what a condition reads.
+    /// The same columns, and those that a condition reads.
     fn and(&self, run: &Run, condition: &Residual) -> Self {
         let mut sides = self.sides.clone();
         for (side, columns) in sides.iter_mut().zip(Self::columns(run, Some(condition))) {

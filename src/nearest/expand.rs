@@ -26,12 +26,12 @@ const CHUNK: usize = if cfg!(test) { 1 << 3 } else { 1 << 10 };
 /// Pairs of rows, about, that are held against a condition at once.
 const BLOCK: usize = if cfg!(test) { 1 << 5 } else { 1 << 13 };
 
-/// Which pairs of a row are its best, where more are as good as the last one of them.
+/// The pairs of a row that are its best, where more are as good as the last one of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Ties {
     All,
     Any,
-    /// Those whose right rows come first.
+    /// The pairs whose right rows come first.
     First,
 }
 
@@ -390,7 +390,7 @@ struct Candidates<'a> {
     /// The left row whose pairs are held against a condition.
     row: Option<u32>,
     key: ScoreKey,
-    /// Of items of equal scores: the next row, its item, and the places behind it.
+    /// The next row of each item of equal scores, its item, and the places behind the row.
     next: BinaryHeap<Reverse<(u32, u32, usize, usize)>>,
 }
 

@@ -20,7 +20,7 @@ pub(super) struct Output {
     pub columns: Vec<OutputColumn>,
     /// The schema of `columns`.
     pub schema: SchemaRef,
-    /// Which scores are better.
+    /// The direction in which scores are better.
     pub order: Order,
     /// Whether left rows without a neighbour are in the answer.
     pub is_outer: bool,

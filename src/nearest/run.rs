@@ -38,13 +38,13 @@ pub(super) type OnRound = Arc<dyn Fn(Round) + Send + Sync>;
 /// The way in which neighbours were looked for.
 #[derive(Debug, Clone)]
 pub(super) enum Way {
-    /// By a join with a bound.
+    /// A join with this bound.
     Bound(f64),
-    /// At once, by a device.
+    /// A search at once, by this device.
     AtOnce(String),
-    /// At once, in vain, for a reason.
+    /// A search at once that found nothing, and why.
     Declined(String),
-    /// Pair by pair.
+    /// Scores of pairs, one by one.
     Pairs,
 }
 
@@ -94,9 +94,9 @@ pub(super) struct Run {
 /// An order of right rows; the order of their numbers unless there are ranks.
 #[derive(Debug, Default)]
 pub(super) struct PartnerOrder {
-    /// By number.
+    /// The rank of each right row, by its number.
     pub ranks: Vec<u32>,
-    /// By rank, the number.
+    /// The number of the right row of each rank.
     pub rows: Vec<u32>,
 }
 
@@ -150,8 +150,9 @@ impl Run {
         Ok(rows)
     }
 
-    /// The best pairs of the left rows `rows`, which are numbered by their place there. `best` has none yet.
-    /// `carried` are pairs with other right rows: pairs that are worse than all of a row's are not needed.
+    /// Finds the best pairs of the left rows `rows`, and offers them to `best`, which has none yet and knows each
+    /// row by its place in `rows`. `carried` has their pairs with other right rows: pairs that are worse than all
+    /// carried pairs of their row are not needed.
     pub(super) async fn find(
         &self,
         rows: &[u32],
@@ -170,7 +171,7 @@ impl Run {
         self.find_apart(rows, best, carried).await
     }
 
-    /// As [`Self::find`], each row for itself.
+    /// Finds the best pairs as [`Self::find`] does, each row for itself.
     pub(super) async fn find_apart(
         &self,
         rows: &[u32],
@@ -182,8 +183,8 @@ impl Run {
         self.find_in_rounds(rows, active, best, carried).await
     }
 
-    /// As [`Self::find`], for the left rows at the places `active` in `rows`, which have fewer neighbours than
-    /// they may have.
+    /// Finds the best pairs as [`Self::find`] does, in rounds, of the left rows at the places `active` in `rows`,
+    /// which have fewer neighbours than they may have.
     async fn find_in_rounds(
         &self,
         rows: &[u32],

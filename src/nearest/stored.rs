@@ -55,7 +55,7 @@ struct Piece {
     /// The number of its first row.
     first: usize,
     rows: usize,
-    /// In memory, as batches.
+    /// The bytes of the rows in memory, as batches.
     bytes: usize,
 }
 

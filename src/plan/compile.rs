@@ -31,7 +31,7 @@ pub(super) struct Compiler<'a> {
 }
 
 impl Compiler<'_> {
-    /// Where a column of `side` is in the plan that gives it.
+    /// The index of a column of `side` in the plan that gives it.
     pub(super) fn input_index(&self, side: Side, index: usize) -> Result<usize> {
         match self.shared {
             None => Ok(index),

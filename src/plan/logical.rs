@@ -154,7 +154,7 @@ impl SetSimilarityJoin {
         })
     }
 
-    /// How many similarity joins the inputs hold: part of the score columns' names, because it
+    /// The number of similarity joins in the inputs: part of the score columns' names, because it
     /// stays the same while passes add and remove columns.
     fn joins_below(&self) -> Result<usize> {
         let mut count = 0;

@@ -208,7 +208,7 @@ impl Planning<'_> {
         }
     }
 
-    /// How many partitions share the rows of `probe`: one for a batch or less.
+    /// The number of partitions that share the rows of `probe`: one for a batch or less.
     fn partitions(&self, probe: &Arc<dyn ExecutionPlan>) -> usize {
         let config = self.session.config();
         match expected::statistics(probe).map(|statistics| statistics.num_rows) {

@@ -130,7 +130,7 @@ enum Order {
     None,
     /// The order of elements in lists, which nothing has looked at.
     OfLists,
-    /// Which rows there are, or their values.
+    /// The order of rows, on which the rows of the plan or their values depend.
     OfRows,
 }
 

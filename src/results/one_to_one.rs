@@ -64,7 +64,7 @@ impl OneToOneExec {
         Ok(Self { input, is_distance, sorts: false, properties, metrics })
     }
 
-    /// These matches, among pairs that come in any order and partitions.
+    /// The same matches, of pairs that come in any order and partitions: the operator sorts them.
     pub fn sorting(self) -> Self {
         Self { sorts: true, ..self }
     }

@@ -70,7 +70,7 @@ impl RepresentativesExec {
         Ok(Self { input, schema, is_distance, sorts: false, properties, metrics })
     }
 
-    /// These representatives, of pairs that come in any order and partitions.
+    /// The same representatives, of pairs that come in any order and partitions: the operator sorts them.
     pub fn sorting(self) -> Self {
         Self { sorts: true, ..self }
     }

@@ -21,7 +21,7 @@ pub(super) fn without_nan(scores: &ArrayRef) -> Result<ArrayRef> {
     }
 }
 
-/// Which scores are NaN; `None` where none is.
+/// A mask of the scores that are NaN; `None` where none is.
 fn nan_of<T: ArrowPrimitiveType>(
     scores: &ArrayRef,
     is_nan: impl Fn(T::Native) -> bool,

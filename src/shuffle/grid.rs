@@ -6,7 +6,7 @@ use crate::engine::{ANYWHERE, Axis};
 use crate::shuffle::place::{KEY_CLASSES, Place};
 use crate::spec::{Predicate, Side};
 
-/// Which pairs of rows meet.
+/// The pairs of rows that meet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
 pub enum GridPairs {
     /// Each left row meets each right row that it may match.
@@ -25,12 +25,12 @@ pub enum GridPairs {
 pub struct GridSpec {
     /// The condition of the join.
     pub predicate: Predicate,
-    /// How many tasks share the work, at least 1.
+    /// The number of tasks that share the work, at least 1.
     pub tasks: usize,
     /// Per side, whether each of its rows must be sent to exactly one task: where the answer lists
     /// rows of the side one by one.
     pub visits_once: [bool; 2],
-    /// Which pairs of rows meet.
+    /// The pairs of rows that meet.
     pub pairs: GridPairs,
 }
 

@@ -1,4 +1,4 @@
-//! How many rows of a side have an item of which position.
+//! The number of rows of a side at each position.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
@@ -11,7 +11,7 @@ use crate::engine::RowPlace;
 use crate::shuffle::heavy::HeavyItems;
 use crate::shuffle::place::{KEY_CLASSES, Place, block_of};
 
-/// How finely positions are told apart. Only the balance of the tasks depends on it.
+/// The resolution to which positions are told apart. Only the balance of the tasks depends on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Resolution {
     /// Classes of joins without blocking keys: at most 896.
@@ -64,7 +64,7 @@ const KIND: u32 = u32::MAX - 1;
 /// Its size is bounded by the number of classes, whatever the rows are.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Histogram {
-    /// How finely the positions are told apart.
+    /// The resolution of the positions.
     pub resolution: Resolution,
     /// The rows by class of key, class of position and block of places.
     pub rows: BTreeMap<(u32, u32, Place), u64>,

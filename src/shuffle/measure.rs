@@ -67,7 +67,7 @@ impl AxisHistogramExec {
         &self.rows
     }
 
-    /// How many rows each one stands for.
+    /// The number of rows that each row of the input stands for.
     pub fn times(&self) -> u64 {
         self.times
     }

@@ -17,7 +17,7 @@ pub(crate) const BLOCK: Place = 1 << 12;
 /// A tile, and the places on a side's axis whose rows are joined there.
 pub(crate) type PlacesOfTile = (Range<Place>, u32);
 
-/// Where the block of a row's item starts.
+/// The start of the block of a row's item.
 pub(crate) fn block_of(shape: RowPlace) -> Place {
     (u64::from(shape.position) << 32) + u64::from(shape.hash) / BLOCK * BLOCK
 }

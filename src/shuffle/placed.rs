@@ -17,7 +17,7 @@ use crate::spec::{Predicate, Side};
 pub struct PlacedRows {
     /// The family of the predicate.
     pub family: Arc<dyn Family>,
-    /// On whose axis they lie.
+    /// The predicate on whose axis the rows lie.
     pub predicate: Predicate,
     /// The side that the rows are of.
     pub side: Side,

@@ -376,7 +376,7 @@ fn estimate(grid: &Grid<'_>, cells: [&[Cell]; 2], is_sent: [bool; 2]) -> Estimat
     all
 }
 
-/// How many rows lie below a place.
+/// The numbers of rows below places.
 struct Cumulated<'a> {
     cells: &'a [Cell],
     before: Vec<f64>,
@@ -400,7 +400,7 @@ impl<'a> Cumulated<'a> {
         self.before[whole] + split
     }
 
-    /// How many of these rows may match each row of a cell of the other side; `None` where none
+    /// The number of these rows that may match each row of a cell of the other side; `None` where none
     /// ever can.
     fn partners(&self, cell: &Cell) -> Option<f64> {
         let (least, greatest) = cell.partners?;

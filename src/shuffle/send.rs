@@ -65,7 +65,7 @@ impl GridMetrics {
     }
 }
 
-/// Where rows are sent.
+/// The routes of rows: the tiles and tasks that each row is sent to.
 #[derive(Debug)]
 pub(crate) struct Routes {
     spec: GridSpec,
@@ -98,7 +98,7 @@ impl Routes {
         Ok(Self { spec, axis, side, tiling, tiles, tasks, histogram, kind })
     }
 
-    /// Where a row lies among rows of all kinds.
+    /// The place of a row among rows of all kinds.
     fn settled(&self, place: RowPlace) -> RowPlace {
         match place.kind == self.kind || place.position == 0 || !self.axis.has_anywhere() {
             true => place,
@@ -106,7 +106,7 @@ impl Routes {
         }
     }
 
-    /// How many tasks have a tile.
+    /// The number of tasks that have a tile.
     fn busy_tasks(&self) -> usize {
         self.tiling.tasks.iter().collect::<HashSet<_>>().len()
     }
@@ -220,7 +220,7 @@ impl Sender {
         })
     }
 
-    /// Which rows of a slice are sent, and where.
+    /// Places the rows of a slice: those that are sent, each with its tiles.
     fn place(&mut self, slice: RecordBatch) -> Result<Placed> {
         let _timer = self.metrics.place_time.timer();
         let Self { routes, reader, cache, .. } = self;

@@ -1,4 +1,4 @@
-//! Which task joins which rows with which.
+//! The tiles: the rows that each task joins with each other.
 //!
 //! The rows of a side lie on an axis: by the position of their item, those of one position by a
 //! hash of the item, and those with one item, of which there may be many, by a hash of the row. A
@@ -45,7 +45,7 @@ impl Tiling {
     /// Tiles of even work for the rows that `histograms` (of the left and the right side) count.
     ///
     /// Equal histograms give equal tiles: every sender derives the tiling itself. The answer is
-    /// right with any histograms, provided that all senders use equal ones. Of an input that is
+    /// right with any histograms, provided that all senders use equal ones. For an input that is
     /// both sides, the left histogram counts.
     pub fn new(grid: &Grid<'_>, histograms: [&Histogram; 2]) -> Self {
         let divides = |tiles: &WeighedTiles, side: Side| {

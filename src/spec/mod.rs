@@ -87,17 +87,17 @@ pub enum Need {
     /// Where the inputs are one, both columns are the same column of it, and the residual compares that
     /// column with itself, if there is one, and the function is symmetric; otherwise there is no residual.
     Connections,
-    /// Rows of the join in which the lesser row is the first one of those with its key and its argument;
-    /// perhaps others.
+    /// At least the rows of the join whose lesser input row is the first of the rows with its key and its
+    /// argument.
     ///
     /// The inputs are one, and the residual says by `<`, `<=`, `>` or `>=` of a column with itself which
     /// row is lesser: nothing else. The function is reflexive, and there is no filter of a side.
     Firsts,
-    /// Rows of the join that rank among the best of their left row. Such a join is planned as a
-    /// [`NearestJoin`].
+    /// Rows of the join that rank among the best of their left row. The planner makes a [`NearestJoin`] of
+    /// a join with this need.
     Nearest(Nearest),
-    /// The best rows of the join, and any others. Such a join, an inner one, is planned as one that needs
-    /// [`Need::Rows`], inside of an operator that raises its bound.
+    /// The best rows of an inner join, and any others. The planner makes a join that needs [`Need::Rows`] of
+    /// it, inside of an operator that raises its bound.
     Best(BestPairs),
     /// Output rows that carry multiplicities instead of pairs; summing an `OutputColumn::Count`
     /// over them gives the count.
@@ -122,7 +122,7 @@ pub enum ResidualColumn {
 pub struct Residual {
     /// An expression over `schema`, a Boolean one where it is a condition.
     pub expression: PhysicalExprRef,
-    /// Where the columns of `schema` come from.
+    /// The sources of the columns of `schema`.
     pub columns: Vec<ResidualColumn>,
     /// The schema that `expression` reads.
     pub schema: SchemaRef,
@@ -164,9 +164,9 @@ impl SimilarityJoin {
         &self.arguments[side as usize]
     }
 
-    /// Whether two rows of one input that match do so in either order, and the answer is made of
-    /// such pairs: what a join of an input with itself needs to meet each pair once. What the
-    /// residual says of the two orders is asked for each of them.
+    /// Whether two rows of one input match in both orders or in none, by the predicate, and the answer is
+    /// made of such pairs: then a join of an input with itself need meet each pair only once. The residual
+    /// is evaluated for each of the two orders.
     pub fn is_symmetric(&self) -> bool {
         self.join_type == JoinType::Inner
             && matches!(

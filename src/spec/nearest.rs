@@ -9,7 +9,7 @@ use datafusion::physical_expr::PhysicalExprRef;
 
 use super::{Need, Order, OutputColumn, Predicate, Residual, Side, SimilarityJoin};
 
-/// How many neighbours a left row has.
+/// The number of neighbours of a left row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Nearest {
     /// The number of neighbours.
@@ -88,9 +88,9 @@ impl fmt::Display for BestPairs {
 /// hold, and its score is not NULL. The best candidates of a left row by `order` are its neighbours.
 #[derive(Debug, Clone)]
 pub struct NearestJoin {
-    /// How many neighbours a row has.
+    /// The number of neighbours of a row.
     pub nearest: Nearest,
-    /// Which scores are better.
+    /// The direction in which scores are better.
     pub order: Order,
     /// The score as the user wrote it, for EXPLAIN.
     pub text: String,

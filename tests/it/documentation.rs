@@ -23,7 +23,13 @@ fn pages() -> Vec<String> {
         let name = entry.expect("an entry").file_name();
         format!("docs/{}", name.to_str().expect("text"))
     });
-    let others = ["README.md", "CHANGELOG.md", "benches/README.md", "benches/runs/README.md"];
+    let others = [
+        "ARCHITECTURE.md",
+        "CHANGELOG.md",
+        "README.md",
+        "benches/README.md",
+        "benches/runs/README.md",
+    ];
     manual.chain(others.map(str::to_string)).filter(|page| page.ends_with(".md")).collect()
 }
 

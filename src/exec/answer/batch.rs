@@ -18,7 +18,7 @@ pub(crate) struct ProbeBatch {
     pub payload: Arc<Payload>,
     /// Whether this batch gives out the rows without items.
     pub has_itemless: bool,
-    /// For rows that may meet several pieces of the build side.
+    /// The visit of rows that may meet several pieces of the build side.
     pub visit: Option<Visit>,
     /// By place, the ranks of the rows among the build rows; `None` where the rows have no ranks,
     /// or are build rows themselves.
@@ -52,7 +52,7 @@ impl ProbeBatch {
     }
 }
 
-/// How often the probe rows of a batch match.
+/// The numbers of matches of the probe rows of a batch.
 #[derive(Debug, Default)]
 pub(crate) struct Counted {
     /// The row pairs found, by item of the batch's range or, where a residual decides, by place.

@@ -181,7 +181,7 @@ pub(crate) struct RankedOrder<'a> {
 }
 
 impl<'a> ExpansionInput<'a> {
-    /// For matches that hold in some orders. `mirrored` exchanges the sides.
+    /// The input for matches that hold in the orders `matched`. `mirrored` exchanges the sides.
     pub(crate) fn new(
         layout: &Layout,
         batch: &'a ProbeBatch,

@@ -9,7 +9,7 @@ use crate::exec::answer::marks::note_items;
 use crate::exec::answer::totals;
 use crate::exec::sink::PairSink;
 
-/// How far a run of matches was taken.
+/// The progress through a run of matches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Taken {
     /// The whole run was taken. Otherwise the output has a full batch, and the answer takes the run

@@ -14,7 +14,7 @@ use crate::exec::layout::Layout;
 use crate::exec::rows::payload::Payload;
 use crate::spec::{CountOf, OutputColumn, Side};
 
-/// How large an output batch may be.
+/// The limits of an output batch.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct BatchLimits {
     /// The session's batch size.
@@ -43,7 +43,7 @@ impl BatchLimits {
     }
 }
 
-/// How often each of some probe rows matches.
+/// The number of matches of each of some probe rows.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RowCounts<'a> {
     pub matches: &'a [u64],
@@ -61,7 +61,7 @@ pub(crate) struct Output {
     bare_rows: usize,
     /// The bytes of the rows gathered, where these differ.
     gathered_bytes: usize,
-    /// All rows have been added.
+    /// Whether all rows have been added.
     finished: bool,
 }
 
@@ -95,7 +95,7 @@ impl Output {
         Ok(())
     }
 
-    /// How many rows to materialise at once, when one of them takes `row_bytes` bytes.
+    /// The number of rows to materialise at once, when one of them takes `row_bytes` bytes.
     pub(crate) fn rows_at_once(&self, row_bytes: usize) -> usize {
         self.limits.rows.min(self.limits.bytes / row_bytes.max(1)).max(1)
     }

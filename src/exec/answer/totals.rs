@@ -68,7 +68,7 @@ pub(super) fn of_counts(layout: &Layout, counts: RowPairCounts) -> u64 {
     orders(layout) * counts.cross + with_itself(layout, counts.squares, counts.rows)
 }
 
-/// How often a match of two different items counts.
+/// The number of times that a match of two different items counts.
 fn orders(layout: &Layout) -> u64 {
     match (layout.spec.orders, layout.row_order.map(|order| order.operator)) {
         (Orders::Given, _) => 1,

@@ -43,9 +43,9 @@ pub(crate) struct BuildPlan {
     pub strategy: StrategyName,
     pub device: DeviceChoice,
     pub partitions: usize,
-    /// How many threads may encode and index at once, at least 1.
+    /// The number of threads that may encode and index at once, at least 1.
     pub threads: usize,
-    /// How many tasks read rows at once, each into a dictionary of its own, at least 1.
+    /// The number of tasks that read rows at once, each into a dictionary of its own, at least 1.
     pub readers: usize,
     pub metrics: BuildMetrics,
     pub on_choice: OnChoice,
@@ -95,8 +95,8 @@ impl BuildPlan {
     }
 
     /// Like [`Self::run`]. Where memory gets short while tasks read, returns the rows read so far
-    /// and the reason. Of the headroom held in `memory`, the part that all partitions start with
-    /// stays: each releases [`BuildSide::partition_bytes`] when it starts.
+    /// and the reason. `memory` keeps the part of its headroom that all partitions start with: each
+    /// releases [`BuildSide::partition_bytes`] when it starts.
     pub(crate) async fn run_or_overflow(
         self,
         input: SendableRecordBatchStream,
@@ -156,7 +156,7 @@ impl BuildPlan {
         }
     }
 
-    /// Puts the rows in order, which has been due since `started`, and prepares the join.
+    /// Orders the rows and prepares the join. The time of ordering counts from `started`, when reading ended.
     fn index(
         mut self,
         shares: Vec<Share>,

@@ -42,9 +42,9 @@ pub(crate) struct BuildCollector {
 /// The bytes that rows need beyond those that their encoders hold.
 #[derive(Debug, Clone, Copy, Default)]
 struct Needed {
-    /// To finish and index them, or to give them to the disk.
+    /// The bytes to finish and index the rows, or to give them to the disk.
     once: usize,
-    /// For the cursor of each partition.
+    /// The bytes of the cursor of each partition.
     cursor: usize,
 }
 
@@ -52,11 +52,11 @@ struct Needed {
 pub(crate) struct Overflow {
     pub shares: Vec<Share>,
     pub rest: Slices,
-    /// For the shares.
+    /// The memory of the shares.
     pub held: MemoryReservation,
 }
 
-/// How reading ended.
+/// The outcome of reading.
 pub(crate) enum Outcome {
     /// All rows, ready to be indexed.
     Read { plan: BuildPlan, reservation: MemoryReservation, shares: Vec<Share> },

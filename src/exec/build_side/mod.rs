@@ -33,7 +33,7 @@ pub(crate) struct BuildRows {
     pub ranks: Option<Ranks>,
     /// For each column that is counted, `None` where every row counts.
     pub partners: Vec<Option<Partners>>,
-    /// Which items (or rows, by place) have a match, where that is asked for.
+    /// The marks of items (or rows, by place) that have a match, where they are asked for.
     pub visited: Option<Visited>,
     /// The items that matches have connected, where the answer is what connects.
     pub connected: Option<Connected>,
@@ -140,7 +140,7 @@ impl BuildSide {
     }
 }
 
-/// How the workers that probe a build side wait for each other's memory.
+/// The wait of the workers that probe a build side for each other's memory.
 #[derive(Debug, Default)]
 pub(crate) struct Shortage {
     /// The number of workers that wait. They hold no memory.

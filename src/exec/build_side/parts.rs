@@ -64,7 +64,7 @@ struct Left {
 }
 
 impl Leftovers {
-    /// For `partitions` partitions, each of which asks for parts before it ends.
+    /// The leftovers of `partitions` partitions, each of which asks for parts before it ends.
     pub(crate) fn new(partitions: usize) -> Self {
         Self(Mutex::new(Left { parts: vec![], takers: partitions }))
     }

@@ -37,7 +37,7 @@ pub(crate) struct Ranges {
 }
 
 impl Ranges {
-    /// For the items of a join that `prepared` probes.
+    /// The ranges of the items of a join that `prepared` probes.
     pub(crate) fn new(
         steps: Vec<WorkStep>,
         items: u32,
@@ -75,7 +75,7 @@ impl Ranges {
         !self.itemless_taken.swap(true, Ordering::Relaxed)
     }
 
-    /// Where the range that ends at `end` starts.
+    /// The start of the range that ends at `end`.
     fn start_of(&self, end: ItemId) -> ItemId {
         let (all, rest) = (self.work.before(self.work.end), self.work.before(end));
         let least = all / (LEAST_PART * self.partitions);
@@ -160,7 +160,7 @@ impl SpareSlices {
         self.slices.lock().pop_front()
     }
 
-    /// How many rows of the input have come.
+    /// The number of rows of the input that have come.
     pub(crate) fn rows(&self) -> u64 {
         self.rows.load(Ordering::Relaxed)
     }

@@ -1,4 +1,4 @@
-//! Where the probe batches of a partition come from.
+//! The sources of the probe batches of a partition.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -34,7 +34,7 @@ const MOST_OPEN_RANGES: usize = 16;
 /// The source opens a further batch where the memory pool has room for this many more.
 const PLENTY: usize = 64;
 
-/// Where probe items come from.
+/// The source of probe items.
 pub(crate) enum ProbeInput {
     /// The other input of the join.
     Stream(Option<ProbeRows>),
@@ -46,8 +46,8 @@ pub(crate) enum ProbeInput {
 }
 
 impl ProbeInput {
-    /// Whether all partitions that probe a build side take rows or items of this input, and those
-    /// that end leave theirs to the others.
+    /// Whether all partitions that probe a build side take rows or items of this input, and a partition
+    /// that ends leaves its own to the others.
     pub(super) fn is_shared(&self) -> bool {
         match self {
             Self::Stream(rows) => rows.as_ref().is_some_and(ProbeRows::are_shared),

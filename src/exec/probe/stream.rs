@@ -31,7 +31,7 @@ pub(crate) struct ProbeSetup {
     pub reservation: MemoryReservation,
     /// The pool of the session.
     pub pool: Arc<dyn MemoryPool>,
-    /// Where the reservation keeps bytes until the input ends.
+    /// The headroom in which the reservation keeps bytes until the input ends.
     pub kept: Option<Arc<Headroom>>,
     pub metrics: ProbeMetrics,
     pub limits: BatchLimits,
@@ -68,7 +68,7 @@ pub(crate) struct ProbeStream {
     cursor_reservation: MemoryReservation,
 }
 
-/// How far a stream has come.
+/// The progress of a stream.
 #[derive(Debug, Clone, Copy)]
 enum State {
     /// The cursor has asked for input.

@@ -43,7 +43,7 @@ enum Rows {
     #[default]
     Unasked,
     Ready(SendableRecordBatchStream),
-    /// At its end, or taken.
+    /// The input is at its end, or taken.
     Gone,
 }
 

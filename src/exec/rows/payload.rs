@@ -158,7 +158,7 @@ impl Payload {
         *self.has_nulls.get_or_init(|| (0..self.columns.len()).any(|c| self.nulls(c).is_some()))
     }
 
-    /// Where a carried column is NULL; `None` where it is nowhere.
+    /// The places at which a carried column is NULL; `None` where there are none.
     pub(crate) fn nulls(&self, column: usize) -> Option<Nulls<'_>> {
         let of_array = |array: &ArrayRef| array.logical_nulls().filter(|n| n.null_count() > 0);
         let (by_place, nulls) = match &self.columns[column] {
@@ -197,7 +197,7 @@ impl Payload {
     }
 }
 
-/// Where a column is NULL.
+/// The places at which a column is NULL.
 pub(crate) struct Nulls<'a> {
     /// The NULLs of each piece of the column.
     nulls: Vec<Option<NullBuffer>>,

@@ -84,7 +84,7 @@ impl Ranked {
     }
 }
 
-/// How the rows of a column are ranked.
+/// The terms on which the rows of a column are ranked.
 #[derive(Clone, Copy)]
 struct Ranking<'a> {
     column: &'a dyn Array,

@@ -195,7 +195,7 @@ fn places_among<'a, T: ArrowPrimitiveType>(
     Ok(move |row| values.values().binary_search_by(|v| v.compare(column.value(row))))
 }
 
-/// Which build rows count as partners: those in which a column is not NULL.
+/// The build rows that count as partners: those in which a column is not NULL.
 #[derive(Debug)]
 pub(crate) struct Partners {
     /// By place, the number of counting rows at earlier places; the last entry is the number of
@@ -223,7 +223,7 @@ impl Partners {
         Ok(Some(Self { before }))
     }
 
-    /// How many rows at some places count.
+    /// The number of counting rows at some places.
     #[inline]
     pub(crate) fn among(&self, places: std::ops::Range<u32>) -> u32 {
         self.before[places.end as usize] - self.before[places.start as usize]

@@ -21,14 +21,14 @@ pub(crate) struct Segment {
     pub band: usize,
     /// The part by blocking key that the band belongs to.
     pub key_part: usize,
-    /// Where its rows match only rows with an equal item, the part by a hash of it.
+    /// The part by a hash of the item, where the rows match only rows with an equal item.
     pub bucket: Option<usize>,
     /// The positions of the rows; empty where they have no item.
     pub positions: Range<u32>,
     pub rows: usize,
     /// [`StoredForm::domain_size`] of the values.
     pub domain_size: Option<u64>,
-    /// In memory, as batches.
+    /// The bytes of the rows in memory, as batches.
     pub bytes: usize,
     /// The number of the first row among the rows of its side.
     pub first_row: u64,
@@ -53,8 +53,8 @@ impl fmt::Debug for Segment {
 }
 
 /// Small batches are gathered to this many bytes: with many bands and little memory, rows are
-/// written a few dozen at a time, and each batch takes time whatever its rows. Not reserved, like
-/// the batches of other inputs.
+/// written a few dozen at a time, and each batch takes some time for itself. The batches are not reserved,
+/// like the batches of other inputs.
 const GATHERED_BYTES: usize = 192 << 10;
 const GATHERED_ROWS: usize = 8192;
 

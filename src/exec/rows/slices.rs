@@ -63,7 +63,7 @@ impl Slices {
         Self { schema, input: Mutex::new(input), rows, slice_bytes: usize::MAX, tasks: 1 }
     }
 
-    /// These rows in slices that are small beside a memory limit.
+    /// The rows in slices that are small beside a memory limit.
     pub(crate) fn within(mut self, limit: &MemoryLimit) -> Self {
         if let MemoryLimit::Finite(bytes) = limit {
             self.slice_bytes = (bytes / LIMIT_PER_SLICE).max(LEAST_SLICE_BYTES);
@@ -71,7 +71,7 @@ impl Slices {
         self
     }
 
-    /// These rows for several tasks: in small slices at first, as few batches may come, and in greater
+    /// The rows for several tasks: in small slices at first, as few batches may come, and in greater
     /// ones the more rows have come.
     pub(crate) fn shared_by(self, tasks: usize) -> Self {
         Self { tasks, ..self }
@@ -139,7 +139,7 @@ impl Slices {
         self.input.lock().await.batches.push((rows, all));
     }
 
-    /// How many rows of a batch are taken at a time, where `before` rows have come before it.
+    /// The number of rows of a batch that are taken at a time, where `before` rows have come before it.
     fn rows_per_slice(&self, batch: &RecordBatch, before: u64) -> usize {
         let most = shared_rows(before, self.tasks, 1);
         if self.slice_bytes == usize::MAX {

@@ -68,7 +68,7 @@ impl Visit {
         self.marks.as_ref().is_none_or(|marks| marks.mark(index))
     }
 
-    /// Which of the first `rows` rows have no match yet. `None` where it makes no difference.
+    /// A mask of the first `rows` rows: those without a match so far. `None` where none of them has a match.
     pub(crate) fn without_match(&self, rows: usize) -> Option<BooleanArray> {
         let any = (0..rows as u32).any(|row| self.is_marked(row));
         any.then(|| (0..rows as u32).map(|row| Some(!self.is_marked(row))).collect())

@@ -1,5 +1,5 @@
-//! Which rows lie on disk together: by a hash of the blocking key, then by their position on the
-//! family's axis, or, where rows match only equal ones, by a hash of their items.
+//! The bands in which rows lie on disk together: by a hash of the blocking key, then by their position on
+//! the family's axis, or, where rows match only equal ones, by a hash of their items.
 
 use std::hash::BuildHasher;
 
@@ -25,14 +25,14 @@ pub(crate) struct Bands {
     buckets: usize,
     /// The least position of each band but the first, ascending.
     limits: Vec<u32>,
-    /// The kind of rows that positions tell something of, where rows may lie anywhere: those and rows
-    /// of other kinds are a band behind the others.
+    /// The kind of rows whose positions can be compared, where rows may lie anywhere. Rows that lie anywhere
+    /// and rows of other kinds are a band behind the others.
     kind: Option<u32>,
 }
 
 impl Bands {
     /// Cuts rows at these positions into about `count` bands of equal weight. `positions` are a
-    /// sample; most rows are of a `kind`.
+    /// sample, of rows of the kind `kind`.
     pub(crate) fn new(
         mut positions: Vec<u32>,
         kind: u32,

@@ -20,7 +20,7 @@ struct PieceChoices {
     pieces: usize,
     /// Strategies, and the pieces joined by them.
     strategies: Tally,
-    /// Where they run.
+    /// The places at which strategies run.
     places: Tally,
     reasons: Tally,
     notes: Tally,

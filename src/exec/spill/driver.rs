@@ -268,7 +268,7 @@ impl Driver {
         Ok(())
     }
 
-    /// How a piece is joined with itself, or with the rows of `probes`.
+    /// The join of a piece with itself, or with the rows of `probes`.
     fn join_of<'a>(
         &self,
         layout: &'a Arc<Layout>,
@@ -304,7 +304,7 @@ impl Driver {
         }
     }
 
-    /// Where memory did not suffice for `job`, notes the jobs that replace it.
+    /// Notes the jobs that replace `job` where memory did not suffice for it.
     fn unless_out_of_memory<T>(&mut self, result: Result<T>, job: &Job) -> Result<Option<T>> {
         match result {
             Ok(done) => Ok(Some(done)),
@@ -410,7 +410,7 @@ pub(crate) async fn all_of(mut tasks: JoinSet<Result<()>>, what: &str) -> Result
     Ok(())
 }
 
-/// Which segments of the probe side meet which of the build side.
+/// The pairs of segments of both sides that meet.
 struct Meetings {
     build: Arc<SpilledSide>,
     probe: Arc<SpilledSide>,
@@ -420,9 +420,9 @@ struct Meetings {
     anywhere: Vec<bool>,
     /// By probe segment, the last build segment that it meets.
     last: Vec<Option<usize>>,
-    /// Which probe rows have a match, where the answer depends on it.
+    /// The marks of probe rows that have a match, where the answer depends on them.
     marks: Option<Arc<Visited>>,
-    /// For the marks.
+    /// The memory of the marks.
     _reservation: MemoryReservation,
 }
 

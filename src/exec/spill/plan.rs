@@ -34,7 +34,7 @@ pub(crate) struct StoredPlan {
     /// The build side from disk, the rows of the probe side as they come. Not for self-joins, and
     /// not in mirrored mode, where both sides must be in stored form.
     pub direct: Option<Arc<Layout>>,
-    /// For stored keys.
+    /// The converter of stored keys.
     pub converter: Option<Arc<KeyConverter>>,
     pub has_keys: bool,
 }

@@ -24,7 +24,7 @@ pub(crate) struct BatchQueue {
     state: Mutex<State>,
     capacity: usize,
     most_bytes: usize,
-    /// For the batches.
+    /// The memory of the batches.
     reservation: MemoryReservation,
     /// There is a batch, or the end.
     ready: Notify,

@@ -63,7 +63,7 @@ impl Growth {
     /// Notes that a piece of `bytes` stored bytes took `peak` bytes, or needed more where it did not
     /// fit.
     fn note(&mut self, has_domain: bool, bytes: usize, peak: usize, fitted: bool) {
-        /// The bytes of smaller pieces are mostly those that every piece takes, whatever its rows.
+        /// The least bytes of a piece that tells the growth: smaller pieces take mostly what every piece takes.
         const LEAST_BYTES: usize = 1 << 20;
         let ratio = peak as f64 / bytes.max(1) as f64;
         let growth = self.of(has_domain);
@@ -76,7 +76,7 @@ impl Growth {
     }
 }
 
-/// How a piece is joined.
+/// The join of a piece.
 pub(super) struct PieceJoin<'a> {
     pub layout: &'a Arc<Layout>,
     /// Probe partitions, and threads that collect and index the piece.
@@ -93,7 +93,7 @@ pub(super) struct PieceJoin<'a> {
 /// A build side that fits into memory after all.
 pub(crate) struct Reloaded {
     pub side: Arc<BuildSide>,
-    /// To probe it with.
+    /// The layout to probe the side with.
     pub layout: Arc<Layout>,
     /// The headroom for the start of each partition.
     pub starts: Arc<Headroom>,

@@ -45,7 +45,7 @@ pub(crate) struct SideWriter {
     widest: usize,
 }
 
-/// How much is written at a time.
+/// The amount that is written at a time.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct WriterLimits {
     /// Bytes of rows gathered before they are written.

@@ -46,7 +46,7 @@ impl Held {
         Self { schema: input.schema(), batches: vec![], rows: 0, rest: Some(input) }
     }
 
-    /// Reads an input until `room` bytes or `memory` are used up. What is read takes of both.
+    /// Reads an input until `room` bytes or `memory` are used up. The bytes that are read count against both.
     ///
     /// # Errors
     ///

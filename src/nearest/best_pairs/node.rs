@@ -35,7 +35,7 @@ use crate::operator::errors::is_out_of_memory;
 use crate::operator::once::OnceExecution;
 use crate::spec::{BestPairs, Side, SimilarityJoin, TieBreak};
 
-/// A similarity join of which the best pairs are needed.
+/// A similarity join whose best pairs are needed.
 ///
 /// The output holds the best pairs, and may hold others: it is made for a sort with a limit above, for a
 /// filter of ranks, or for a one-to-one match.
@@ -65,7 +65,7 @@ struct Ran {
 
 /// The output of an execution.
 enum Prepared {
-    /// These pairs, in the first partition.
+    /// The pairs of the answer, all in the first partition.
     Pairs { output: Arc<Output>, pairs: Arc<[Pair]> },
     /// The output of a join.
     Join(Arc<SetSimilarityJoinExec>),
@@ -223,8 +223,8 @@ impl Preparation {
         self.join(bound, first, second).map(Prepared::Join)
     }
 
-    /// The join by a bound. What has been read is no longer reserved: the join has the memory that it
-    /// would have had without.
+    /// The join by a bound. The rows that were read are no longer reserved, so that the join has as much memory
+    /// as the join as planned.
     fn join(
         &self,
         bound: f64,

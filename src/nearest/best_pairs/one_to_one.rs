@@ -149,7 +149,7 @@ impl Search {
 /// The columns of the inputs with the nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct NodeColumns {
-    /// By side of the join.
+    /// The column of each side of the join.
     of_sides: [usize; 2],
     /// Whether the right side of the join has the left nodes.
     right_first: bool,
@@ -177,7 +177,7 @@ pub(super) fn is_matched(plain: &SetSimilarityJoinExec, nodes: [usize; 2]) -> bo
 
 /// The pairs taken so far, and the rows that are left.
 struct Matching {
-    /// By side of the join.
+    /// The items of each side of the join.
     sides: [Items; 2],
     right_first: bool,
     /// The comparison of the left with the right node of the join that a pair must meet.

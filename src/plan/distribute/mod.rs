@@ -52,7 +52,7 @@ use crate::spec::{Need, Preserved, Side, SimilarityJoin};
 pub struct ClusterPlanning {}
 
 impl ClusterPlanning {
-    /// How many tasks share a join, the session's target partitions; `None` where the session does
+    /// The number of tasks that share a join, the session's target partitions; `None` where the session does
     /// not plan for a cluster.
     pub fn tasks_of(config: &SessionConfig) -> Option<usize> {
         let cluster = config.get_extension::<Self>();
@@ -62,7 +62,7 @@ impl ClusterPlanning {
 
 /// A join that is to be shared by tasks.
 pub(crate) struct Distribution<'a> {
-    /// As one process would run it.
+    /// The input, as one process would read it.
     pub input: JoinInput,
     pub join: SimilarityJoin,
     pub families: &'a Families,
@@ -74,11 +74,11 @@ pub(crate) struct Distribution<'a> {
     pub exact: bool,
 }
 
-/// How the work is shared, and why so.
+/// The way in which the work is shared, and the reason.
 #[derive(Debug, PartialEq)]
 enum Shared {
     ByNone(String),
-    /// As a LEFT join and the right rows without a partner.
+    /// Two joins: a LEFT join, and the right rows without a partner.
     AsTwo,
     /// Each task reads this side.
     Broadcast(Side, String),

@@ -4,7 +4,7 @@ use datafusion::common::stats::Precision;
 use datafusion::common::{DFSchema, Dependency, Statistics};
 use datafusion::logical_expr::{Expr, Join, LogicalPlan};
 
-/// Which operator runs a join, and why.
+/// The operator that runs a join, with the reason.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Choice {
     HashJoin(String),
@@ -84,7 +84,8 @@ pub(crate) fn choose(left: Keys, right: Keys, rows_per_key: f64) -> Choice {
     }
 }
 
-/// Which of two inputs has fewer rows, or else fewer bytes: `Some(true)` for the left one.
+/// Whether the left input has fewer rows than the right one, or else fewer bytes; `None` where neither is
+/// known to differ.
 pub(crate) fn left_is_smaller(
     left: Option<&Statistics>,
     right: Option<&Statistics>,

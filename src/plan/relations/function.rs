@@ -14,7 +14,7 @@ use crate::plan::numbers::is_number;
 use crate::results::is_node_type;
 use crate::sql::PAIR_FUNCTIONS;
 
-/// Which of two scores is better.
+/// The better one of two scores.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Hash, Default)]
 pub enum ScoreOrder {
     /// The greater one.

@@ -157,7 +157,7 @@ fn index_of(expr: &Expr, plan: &LogicalPlan) -> Option<usize> {
 struct Asked {
     /// The column with the score.
     score: usize,
-    /// Which of its values are better.
+    /// The direction in which its values are better.
     order: Order,
     /// Columns that have to be read from rows of the side whose rows have pairs of their own.
     groups: Vec<usize>,

@@ -214,8 +214,9 @@ fn take_at_join(join: &Join, families: &Families) -> Result<Option<LogicalPlan>>
     Ok(Some(restore_schema(plan, &join.schema)))
 }
 
-/// Calls in the expressions of a similarity join that belong to a join below it. Those over its
-/// own arguments stand in the residual only, and are taken from the match at physical planning.
+/// Takes the calls in the expressions of a similarity join that belong to a join below it from that join's
+/// matches. Calls over the join's own arguments stand in the residual only, and are taken from the match at
+/// physical planning.
 fn take_at_node(node: &SetSimilarityJoin, families: &Families) -> Result<Option<LogicalPlan>> {
     let mut inputs = Inputs::new(&node.left, &node.right, families);
     let mut new = node.clone();

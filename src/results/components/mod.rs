@@ -29,15 +29,15 @@ use super::operator::{properties_of, reads_pairs};
 use crate::operator::once::OnceExecution;
 use crate::util::cancel::CancelFlag;
 
-/// Which partitions of the input are united.
+/// The partitions of the input that are united.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Merge {
-    /// All, by one process; its output partitions share the nodes.
+    /// All partitions, by one process; its output partitions share the nodes.
     Process,
-    /// The input has one partition: the tasks of a cluster have sent theirs to it.
+    /// The only partition of the input, to which the tasks of a cluster have sent their pairs.
     Single,
-    /// Each by itself. The output is pairs again, at most one for each node and level: a node, and the
-    /// least node of its component.
+    /// Each partition by itself. The output is pairs again, at most one for each node and level: a node, and
+    /// the least node of its component.
     Partial,
 }
 
@@ -107,7 +107,7 @@ impl ConnectedComponentsExec {
         &self.schema
     }
 
-    /// Which partitions are united.
+    /// The partitions that are united.
     pub fn merge(&self) -> Merge {
         self.merge
     }

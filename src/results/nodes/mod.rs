@@ -39,7 +39,7 @@ const RANGE_PER_NODE_BEYOND: u64 = 1 << 4;
 /// The first range has this part of it as spare room at each end.
 const SPARE_PART: u64 = 1 << 6;
 
-/// How ids change where a range of integers grows, or is given up.
+/// The change of ids where a range of integers grows, or is given up.
 #[derive(Debug)]
 pub(crate) enum Change {
     /// There are `len` ids, and each has moved up by `by`.

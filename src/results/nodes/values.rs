@@ -28,7 +28,7 @@ pub(crate) struct NodeColumn {
 
 #[derive(Debug)]
 pub(crate) enum Values {
-    /// In the order of the column's type, as unsigned numbers.
+    /// Integers as unsigned numbers, in the order of the column's type.
     Integers(Vec<u64>),
     Rows(Rows),
 }

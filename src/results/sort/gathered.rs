@@ -48,7 +48,7 @@ pub(super) fn read(
     (0..count).map(group).collect()
 }
 
-/// A stream of which the first rows are known.
+/// A stream whose first rows have been read.
 pub(super) struct Begun {
     /// The bytes of the widest one of the first rows.
     pub width: usize,
@@ -80,7 +80,7 @@ impl Begun {
         Ok(Self { width, first, rest })
     }
 
-    /// These rows in batches of one size.
+    /// The rows in batches of one size.
     pub(super) fn in_batches(
         self,
         rows: usize,

@@ -7,18 +7,18 @@ use super::EncodeInput;
 use crate::error::Result;
 use crate::predicate::Side;
 
-/// The position of rows of which the axis tells nothing.
+/// The position of a row whose partners may have any position.
 pub const ANYWHERE: u32 = u32::MAX - 1;
 
-/// Where rows lie on a family's line: by the size of their set, by the norm of their vector.
+/// The line on which a family places rows: by the size of their set, by the norm of their vector.
 ///
-/// Bands and pieces on disk, and the tiles of a cluster, are intervals of it. A position is a
+/// Bands and pieces on disk, and the tiles of a cluster, are intervals of the line. A position is a
 /// number from 1 on; 0 says that a row can match nothing. On some axes rows may also lie
 /// [`ANYWHERE`]: they meet every row, and every row meets them.
 pub trait Axis: Debug + Send + Sync {
     /// The positions that partners of rows of `side` at `positions` may have, those of rows that lie
-    /// [`ANYWHERE`] left out; `None` when none can match. It holds the reach of each of the positions,
-    /// none of which is [`ANYWHERE`].
+    /// [`ANYWHERE`] left out; `None` when none can match. The range covers the partners of every position
+    /// in `positions`, which must not contain [`ANYWHERE`].
     fn reach(&self, side: Side, positions: Range<u32>) -> Option<Range<u64>>;
 
     /// Whether rows may lie [`ANYWHERE`].
@@ -44,8 +44,9 @@ pub trait Axis: Debug + Send + Sync {
 pub struct RowPlace {
     /// The position on the [`Axis`] among rows of its kind; 0 where the row cannot match anything.
     pub position: u32,
-    /// The kind that positions are compared for: a row of another kind than most rows lies [`ANYWHERE`],
-    /// on an axis where rows may. The length of a vector, for one.
+    /// The kind of the row, such as the length of its vector. Positions of different kinds cannot be
+    /// compared: on an axis with [`Axis::has_anywhere`], the greatest kind of a join keeps its positions, and
+    /// rows of other kinds lie [`ANYWHERE`].
     pub kind: u32,
     /// A hash of the item, the same for equal items in every process.
     pub hash: u32,

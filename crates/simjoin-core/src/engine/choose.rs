@@ -174,13 +174,13 @@ pub struct Chosen {
     pub strategy: &'static str,
     /// The estimated work in nanoseconds.
     pub work: f64,
-    /// How the CPU does it, where there are several ways.
+    /// The manner in which the CPU runs the strategy, where there are several.
     pub manner: Option<&'static str>,
     /// The other strategies in the same placement, and their work.
     pub others: Vec<(&'static str, f64)>,
-    /// Where it runs.
+    /// The name of the device that runs the strategy, or of the CPU.
     pub place: String,
-    /// Why it runs there.
+    /// The reason for the place.
     pub reason: String,
     /// Words about the course of the join since the choice.
     pub notes: String,

@@ -14,7 +14,7 @@ use crate::util::cancel::CancelFlag;
 
 /// The distinct items of some rows, as their family holds them.
 pub trait Collection: Any + Debug + Send + Sync {
-    /// Which rows hold which item.
+    /// The rows that hold each item.
     fn groups(&self) -> &RowGroups;
 
     /// The rows of each item, to order them.
@@ -173,7 +173,7 @@ pub struct FinishContext<'a> {
     pub peak: &'a dyn Fn(),
     /// Ends the work early.
     pub cancel: &'a CancelFlag,
-    /// How many threads may work at once, at least 1.
+    /// The number of threads that may work at once, at least 1.
     pub threads: usize,
     /// Whether the encoder that comes out is going to be used: a self-join meets no other rows.
     pub meets_others: bool,

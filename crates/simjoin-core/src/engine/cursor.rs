@@ -357,7 +357,7 @@ impl MatchBuffer {
     }
 }
 
-/// How far a cursor came.
+/// The progress of a cursor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Progress {
     /// The filter has done all units. Another unit may be fed; polled again without one, the

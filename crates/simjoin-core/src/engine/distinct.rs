@@ -15,7 +15,7 @@ use crate::util::scatter::{Scatter, shared};
 /// Rows that a task takes on, at least. Tests want many tasks.
 const LEAST_ROWS: usize = if cfg!(test) { 1 << 4 } else { 1 << 12 };
 
-/// Not a place.
+/// The mark of an entry without a place.
 const NONE: u32 = u32::MAX;
 
 /// The distinct items, by the places of their first rows.

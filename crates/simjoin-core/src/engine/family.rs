@@ -23,7 +23,7 @@ pub trait Family: Debug + Send + Sync {
     /// Every function by which the family joins.
     fn functions(&self) -> Vec<Function>;
 
-    /// How few pairs a predicate leaves: greater means fewer, compared element by element. The
+    /// The selectivity of a predicate: greater where it leaves fewer pairs, compared element by element. The
     /// greatest of several predicates drives their join.
     fn selectivity(&self, predicate: &Predicate) -> [f64; 2];
 
@@ -84,7 +84,7 @@ impl<'a> Argument<'a> {
     }
 }
 
-/// How an argument is made of other values.
+/// The way in which an argument is made of other values.
 #[derive(Debug, Clone)]
 pub enum Origin {
     /// A cast of values of this type.

@@ -11,9 +11,10 @@ use super::{
 use crate::error::{Result, exec_err};
 use crate::predicate::{Call, Side};
 
-/// How the rows of a join become items: a similarity predicate over arguments of known types. It reads values
-/// of their [`StoredForm`]s as well: what it makes of a row does not depend on which of the two types the row
-/// has.
+/// The conversion of the rows of a join to items: a similarity predicate over arguments of known types.
+///
+/// An encoding reads values of the arguments' types and of their [`StoredForm`]s, and makes the same item of a row
+/// in either form.
 ///
 /// Where a row has one value, a [`RowMatcher`](super::RowMatcher) is enough.
 pub trait Encoding: Debug + Send + Sync + 'static {
@@ -31,7 +32,7 @@ pub trait Encoding: Debug + Send + Sync + 'static {
         false
     }
 
-    /// How the values of a side are stored on disk.
+    /// The form in which the values of a side are stored on disk.
     fn stored(&self, side: Side) -> Arc<dyn StoredForm>;
 
     /// An encoder for rows of `side`, the build side.

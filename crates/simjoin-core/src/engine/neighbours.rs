@@ -77,9 +77,8 @@ pub struct NeighbourRequest<'a> {
     pub cancel: &'a CancelFlag,
 }
 
-/// The neighbours of left rows. A left row that was served has `count` right rows, than which no other one is
-/// nearer, and where ties are wanted all that are as near as the last of them; or fewer, where these are all that
-/// rank as neighbours.
+/// The neighbours of left rows. A left row that was served has its `count` nearest right rows, with all ties of
+/// the last one where ties are wanted, or all right rows with a rank where these are fewer.
 #[derive(Debug)]
 pub struct Neighbours {
     /// By place among the left rows that took part: where its neighbours begin, and how many it has;

@@ -43,7 +43,7 @@ impl fmt::Display for StrategyName {
     }
 }
 
-/// Where the join runs.
+/// The devices on which the session wants its joins to run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum DeviceChoice {
     /// A GPU when one is there and pays, the CPU otherwise.
@@ -140,7 +140,7 @@ impl fmt::Display for LayoutChoice {
     }
 }
 
-/// How a GPU is used, where one is.
+/// The use of a GPU, where there is one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GpuOptions {
     /// Bytes of candidates in a chunk.

@@ -1,4 +1,4 @@
-//! Where the rows of several parts lie.
+//! The places of the rows of several parts.
 
 use crate::error::Result;
 use crate::util::cancel::CancelFlag;
@@ -7,7 +7,7 @@ use crate::util::parallel::{collect, map, steps_per_task};
 /// Rows of a task, at least. Tests want many tasks.
 const LEAST_ROWS: usize = if cfg!(test) { 1 << 4 } else { 1 << 12 };
 
-/// Where a row lies: its number, its part, and its index there.
+/// The place of a row: its number, its part, and its index there.
 #[derive(Debug, Clone, Copy)]
 pub struct Place {
     pub row: u32,
@@ -24,7 +24,7 @@ struct Stretch {
     len: u32,
 }
 
-/// Where the rows of several parts lie, in the order of the input; `number` tells the number of a row, and
+/// The places of the rows of several parts, in the order of the input; `number` tells the number of a row, and
 /// the numbers of a part ascend.
 ///
 /// # Errors

@@ -53,9 +53,9 @@ struct Entry {
 
 /// Neighbouring rows in shares.
 struct InShares {
-    /// In the order of the shares, places ascending in each.
+    /// The entries in the order of the shares, places ascending in each.
     entries: Vec<Entry>,
-    /// By share, where its entries end.
+    /// The end of the entries of each share.
     ends: Vec<u32>,
     /// The places of rows without an item.
     without: Vec<u32>,

@@ -23,7 +23,7 @@ pub trait RowMatcher: Debug + Send + Sync + 'static {
     /// The values of either side.
     type Values: RowValues;
 
-    /// How values are read.
+    /// The form that reads the values.
     fn values(&self) -> &Self::Values;
 
     /// [`Encoding::axis`].
@@ -205,7 +205,7 @@ impl<V: RowValues> BuildEncoder for RowEncoder<V> {
 
 struct Unloading<'a, V: RowValues> {
     encoder: &'a RowEncoder<V>,
-    /// By key.
+    /// The bytes of each key, by its id.
     keys: Option<Vec<Vec<u8>>>,
 }
 

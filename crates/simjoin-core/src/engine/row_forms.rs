@@ -7,7 +7,7 @@ use super::rows::RowValues;
 use super::{EncodeInput, PlaceReader, RowPlace, StoredForm, StoredRows};
 use crate::error::Result;
 
-/// How values are stored: by [`RowValues::stored`], a row that matches nothing as NULL.
+/// The stored form of values: that of [`RowValues::stored`], NULL for a row that matches nothing.
 #[derive(Debug)]
 pub(super) struct RowForm<V> {
     values: V,

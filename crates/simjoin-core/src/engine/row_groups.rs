@@ -1,4 +1,4 @@
-//! Which rows hold which item.
+//! The rows that hold each item.
 
 use std::mem::size_of;
 use std::ops::Range;

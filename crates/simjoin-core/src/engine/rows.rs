@@ -174,7 +174,7 @@ pub struct InputRow {
 pub struct Gathering<'a> {
     /// Whether the items meet each other.
     pub self_join: bool,
-    /// How many threads may work at once, at least 1.
+    /// The number of threads that may work at once, at least 1.
     pub threads: usize,
     /// Ends the work early.
     pub cancel: &'a CancelFlag,

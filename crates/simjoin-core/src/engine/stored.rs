@@ -23,7 +23,7 @@ pub struct StoredRows {
     pub keys: Option<BinaryArray>,
 }
 
-/// How a family stores the values of one side.
+/// The form in which a family stores the values of one side.
 ///
 /// Stored values compare as the values of the input do, and the encoders of the matcher read them in
 /// their place. A row that can match nothing (its value or its key is NULL, a filter refuses it) is

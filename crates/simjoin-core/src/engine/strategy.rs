@@ -1,4 +1,4 @@
-//! How matching items are found: the request to a strategy, and its cost.
+//! The request to a strategy, and its cost.
 
 use std::any::Any;
 use std::fmt::{self, Debug, Display};
@@ -14,7 +14,7 @@ use crate::predicate::Side;
 use crate::simd::Simd;
 use crate::util::cancel::CancelFlag;
 
-/// Which pairs of items a join looks at.
+/// The pairs of items that a join looks at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pairing {
     /// Every probe item with every build item.
@@ -62,7 +62,7 @@ impl Orders {
 pub enum MatchNeed {
     /// Whether a probe item has a match: one match for each probe item will do.
     Exists,
-    /// How many pairs of rows match: matches as for [`MatchNeed::Pairs`], or, where that is
+    /// The number of pairs of rows that match: matches as for [`MatchNeed::Pairs`], or, where that is
     /// cheaper, their [`RowPairCounts`](super::RowPairCounts).
     Count,
     /// Every matching pair.
@@ -76,11 +76,11 @@ pub enum MatchNeed {
 pub struct ProbeRows(Option<u64>);
 
 impl ProbeRows {
-    /// Nothing is known: the probe side is taken to be as large as the build side. So it is in a
+    /// An unknown number: the probe side is taken to be as large as the build side, which it is in a
     /// self-join.
     pub const UNKNOWN: Self = Self(None);
 
-    /// About so many.
+    /// About `rows` rows.
     pub fn expected(rows: u64) -> Self {
         Self(Some(rows))
     }
@@ -90,13 +90,13 @@ impl ProbeRows {
         self.0
     }
 
-    /// The probe rows by those of a build side, of which there are `build_rows`.
+    /// The ratio of probe rows to the rows of a build side of `build_rows` rows.
     pub fn ratio(self, build_rows: usize) -> f64 {
         self.0.map_or(1.0, |rows| rows.max(1) as f64 / build_rows.max(1) as f64)
     }
 }
 
-/// Which matches a join wants, and how they are looked for.
+/// The matches that a join wants, and the means of the search for them.
 #[derive(Debug, Clone, Copy)]
 pub struct MatchSpec {
     /// The side that the probe items are on.
@@ -113,7 +113,7 @@ pub struct MatchSpec {
     pub match_buffer: usize,
     /// The form of the vector kernels.
     pub simd: Simd,
-    /// How a GPU is used, where one is.
+    /// The use of a GPU, where there is one.
     pub gpu: GpuOptions,
 }
 
@@ -129,12 +129,12 @@ impl MatchSpec {
     }
 }
 
-/// Where a strategy does its work.
+/// The processor that a strategy runs on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Placement {
-    /// On the threads of the process alone.
+    /// The threads of the process alone.
     Cpu,
-    /// In part at least on a GPU.
+    /// A GPU, in part at least.
     Gpu,
 }
 
@@ -292,9 +292,9 @@ pub trait DevicePlace: Debug + Display + Send + Sync + 'static {
 /// The time until devices could begin.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct StartTimes {
-    /// To open the devices and to load programs.
+    /// The time to open the devices and to load programs.
     pub opening: Duration,
-    /// To copy collections there.
+    /// The time to copy collections to the devices.
     pub upload: Duration,
 }
 
@@ -317,7 +317,7 @@ pub struct PrepareContext<'a> {
     pub reservation: &'a dyn Memory,
     /// Ends the work early.
     pub cancel: &'a CancelFlag,
-    /// How many threads may work on it at once, at least 1.
+    /// The number of threads that may work on it at once, at least 1.
     pub threads: usize,
     /// The rows that will probe the build collection, where they are known: otherwise estimates take
     /// them to be like those of the build side.

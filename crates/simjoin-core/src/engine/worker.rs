@@ -10,7 +10,7 @@ use crate::error::Result;
 /// The time of a poll; the operator allows 10 ms. Tests stop as often as they can.
 const SLICE: Duration = if cfg!(test) { Duration::ZERO } else { Duration::from_millis(4) };
 
-/// How far a worker came.
+/// The progress of a worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Work {
     /// The unit is done.
@@ -52,7 +52,7 @@ pub(crate) trait Worker: Send {
     /// Leaves out further matches of a probe item of the unit, where that is easy.
     fn retire(&mut self, probe: ItemId);
 
-    /// The work done. The cursor takes the time beside that of verification for that of filtering.
+    /// The work done, without `filter_nanos`: the cursor sets that to its elapsed time less `verify_nanos`.
     fn funnel(&self) -> Funnel;
 }
 

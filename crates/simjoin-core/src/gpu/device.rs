@@ -112,7 +112,7 @@ impl Device {
         self.ordinal
     }
 
-    /// As the driver calls it.
+    /// The driver's name for the device.
     pub fn name(&self) -> &str {
         &self.properties.name
     }

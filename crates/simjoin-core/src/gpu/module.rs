@@ -48,7 +48,7 @@ impl Image {
 pub(super) struct Modules {
     context: Arc<Context>,
     properties: Properties,
-    /// By the address of their images.
+    /// The loaded programs, found by the address of their images.
     loaded: Mutex<Vec<Module>>,
 }
 

@@ -62,7 +62,7 @@ struct State {
     idle_since: Option<Instant>,
     /// No more works come.
     closed: bool,
-    /// Nor does the launcher start any.
+    /// The launcher starts no more works.
     launched_all: bool,
 }
 

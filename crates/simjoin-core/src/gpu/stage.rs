@@ -184,7 +184,7 @@ enum Phase {
     Noting,
 }
 
-/// Where a work issues its copies and kernels. All of it happens in the order in which it is
+/// A slot to which a work issues its copies and kernels. The device does them in the order in which they are
 /// issued.
 ///
 /// Copies to the device that come behind a kernel count as time of kernels.

@@ -8,8 +8,8 @@ pub struct Usage {
     pub bytes_from_device: u64,
 }
 
-/// Where the time of a work went. The times on the device leave out those in which it worked for
-/// earlier work, so that their sums are the times for which its engines were busy.
+/// The parts of the time of a work. Times on the device leave out the time in which the device did earlier
+/// works, so that their sums are the times for which its engines were busy.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Times {
     pub to_device_nanos: u64,

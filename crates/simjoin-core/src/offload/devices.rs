@@ -31,12 +31,12 @@ impl From<Vec<Arc<Device>>> for OpenDevices {
 
 impl OpenDevices {
     /// Opens the devices that a query names, and makes the join on them: `auto` names the first
-    /// one, `cuda` all that are visible, of which the join takes as many as it has work for. Those
-    /// that cannot be used are left out; where none of them can, all others are tried.
+    /// one, `cuda` all that are visible, of which the join takes as many as it has work for. Devices
+    /// that cannot be used are left out; where none of the taken ones can, all others are tried.
     ///
     /// # Errors
     ///
-    /// Where none can be used.
+    /// Where no device can be used.
     pub fn open<T>(
         request: &DeviceRequest,
         options: &GpuOptions,

@@ -24,7 +24,7 @@ pub(crate) trait DeviceFilter: Debug + Send + Sync + 'static {
     type Left: Debug + Send + 'static;
     /// The memory that a cursor keeps from plan to plan, and from pair to pair that it decides.
     type Scratch: Default + Send;
-    /// Which matches a job that no device has done would have given, where the CPU joins its probe items.
+    /// The test of which matches of the CPU belong to a job that no device has done.
     type Undecided: Undecided;
 
     /// Takes the memory that a cursor keeps from its first plan on.
@@ -151,7 +151,7 @@ impl Itself for Infallible {
     }
 }
 
-/// A job that no device has done.
+/// A job that no device has done, for the CPU to do.
 pub(crate) trait Undecided: Send {
     /// The collection of the probe items; `None`: the build items.
     fn collection(&self) -> Option<Arc<dyn Collection>>;
@@ -159,11 +159,11 @@ pub(crate) trait Undecided: Send {
     /// The probe items.
     fn probes(&self) -> Range<ItemId>;
 
-    /// Whether a match of theirs, as the CPU gives it, is one of the job's.
+    /// Whether a match of the probe items, as the CPU gives it, belongs to the job.
     fn holds(&self, found: &Match) -> bool;
 }
 
-/// For filters whose jobs are pairs.
+/// The type of filters whose jobs are pairs: no value of it exists.
 impl Undecided for Infallible {
     fn collection(&self) -> Option<Arc<dyn Collection>> {
         match *self {}

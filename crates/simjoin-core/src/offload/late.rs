@@ -18,13 +18,13 @@ use crate::error::{Error, Result, exec_error, internal_error};
 use crate::memory::{Memory, Reservation};
 use crate::util::cancel::{CancelFlag, CancelOnDrop};
 
-/// Which matches the CPU is to give.
+/// The matches that the CPU has to give.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Wanted {
     /// The pairs of the join.
     Join,
-    /// All probe items with all build items, given also where they are to be counted: the
-    /// CPU may give either item of a pair as the probe where each is decided once.
+    /// Every match of any probe item with any build item, as a pair even in a join that counts. The CPU may
+    /// name either item of an unordered pair as the probe, so that the share of a job is known only from pairs.
     All,
 }
 

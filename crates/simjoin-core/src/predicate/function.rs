@@ -10,7 +10,7 @@ use arrow::datatypes::DataType;
 
 use crate::error::{Result, internal_err};
 
-/// Which values of a function are similar.
+/// The direction in which the values of a function are similar.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order {
     /// Greater values: a predicate bounds the function from below.
@@ -35,7 +35,7 @@ pub struct FunctionInfo {
     pub is_symmetric: bool,
     /// A value may be NaN, and the order of the arguments may decide its sign.
     pub orders_nan: bool,
-    /// Which values are similar.
+    /// The direction in which values are similar.
     pub order: Order,
     /// The least and the greatest value.
     pub range: [f64; 2],

@@ -11,13 +11,13 @@ use crate::set::runs::SetId;
 pub struct Candidate {
     /// The build set.
     pub build: SetId,
-    /// Common tokens found so far. Those left to find lie behind both `probe_at` and `build_at`.
+    /// The number of common tokens found so far. Further common tokens lie behind both `probe_at` and `build_at`.
     pub overlap: u32,
     /// The least overlap with which the pair matches.
     pub required: u32,
-    /// Where the merge resumes, in the known tokens of each set.
+    /// The place in the known tokens of the probe set at which the merge resumes.
     pub probe_at: u32,
-    /// Where the merge resumes in the build set.
+    /// The place in the tokens of the build set at which the merge resumes.
     pub build_at: u32,
 }
 

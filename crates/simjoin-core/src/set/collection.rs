@@ -133,7 +133,7 @@ impl SetCollection {
         &self.runs
     }
 
-    /// Which rows hold which set.
+    /// The rows that hold each set.
     pub fn groups(&self) -> &RowGroups {
         &self.groups
     }

@@ -47,7 +47,7 @@ pub mod nanos {
     }
 }
 
-/// Where candidates are verified.
+/// The processor that verifies candidates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verification {
     Cpu,

@@ -12,9 +12,9 @@ use crate::simd::Simd;
 pub struct JoinSpec {
     /// The measure and its threshold.
     pub bounds: Bounds,
-    /// Which argument of the measure the probe sets are.
+    /// The argument of the measure that the probe sets are.
     pub probe_role: Role,
-    /// Which pairs of a self-join are looked for.
+    /// The pairs of a self-join that are looked for.
     pub pairing: Pairing,
     /// The knowledge that the join needs of a match.
     pub need: MatchNeed,

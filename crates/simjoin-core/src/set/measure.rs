@@ -68,7 +68,7 @@ pub enum Measure {
     Containment,
 }
 
-/// Which argument of the measure a set is. It matters for [`Measure::Containment`] only.
+/// The argument of the measure that a set is. It matters for [`Measure::Containment`] only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Role {
     /// The first argument.

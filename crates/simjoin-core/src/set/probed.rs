@@ -11,9 +11,9 @@ use crate::set::statistics::Statistics;
 const SIZES: u32 = 3;
 
 impl Statistics {
-    /// The figures of a join with `probes` in place of one with sets like those of the build side: a
-    /// probe set of some size has as many partners as the build side has sets in its reach, and its
-    /// tokens are about as frequent as those of the build side.
+    /// The figures of a join with `probes`, from the figures of a join whose probe sets are like the build
+    /// sets. A probe set has as many partners as the build side has sets in reach of its size, and its
+    /// tokens are about as frequent as tokens of build sets.
     pub(crate) fn probed_by(self, build: &SetCollection, spec: &JoinSpec, probes: &Probes) -> Self {
         let runs = build.runs();
         let ends = runs.iter().next().zip(runs.iter().last());

@@ -120,7 +120,7 @@ struct Pool {
 /// Pairs and postings that were tried, and those that passed.
 struct Tally {
     pairs: u64,
-    /// By number of words.
+    /// The pairs that pass, by the number of words tested.
     passing: Vec<u64>,
     /// Postings met, and by width those that pass, and that the signatures let pass, too.
     met: u64,

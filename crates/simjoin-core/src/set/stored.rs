@@ -197,7 +197,7 @@ struct Scratch {
 /// Stored rows in the making.
 struct Builder {
     kind: StoredTokens,
-    /// Where the tokens of each row end.
+    /// The end of the tokens of each row.
     ends: Vec<i64>,
     valid: Vec<bool>,
     signed: Vec<i64>,

@@ -302,7 +302,7 @@ impl Bytes for Avx2 {
         unsafe { halves!(_mm256_and_si256, a, b) }
     }
 
-    /// As sums of products of 16-bit numbers: sums of products of bytes would saturate.
+    /// Adds products of bytes as products of 16-bit numbers: sums of products of bytes would saturate.
     #[inline(always)]
     unsafe fn add_products(sum: [__m256i; 2], a: [__m256i; 2], b: [__m256i; 2]) -> [__m256i; 2] {
         // SAFETY: the caller promises the instruction set.

@@ -78,10 +78,10 @@ fn code_of_stranger(scalar: char) -> Code {
     Code { code: (scalar as usize % CODES) as u8, page: Page::NONE }
 }
 
-/// How often the scalars of a script occur, all of them and each.
+/// The numbers of occurrences of the scalars of a script: of all together, and of each.
 type Counted = (u64, Vec<(char, u64)>);
 
-/// The codes of some scalars, of which the most frequent ones come first.
+/// The codes of some scalars, which are ranked from the most frequent on.
 fn codes(ranked: &[(char, u64)]) -> Vec<(char, Code)> {
     let code = |code: usize, page| Code { code: code as u8, page };
     if ranked.len() <= CODES {

@@ -52,8 +52,9 @@ impl Decider {
         self.scalars[0].begin(probes.text(probe));
     }
 
-    /// The detail of a match of the probe text that was taken up and a build item of which the filter knows
-    /// the distance of codes, or nothing; `None` where it is no match. Adds the steps taken to `work`.
+    /// Decides a pair of the probe text that was taken up and a build item: the detail of the match, or `None`
+    /// where the texts do not match. `distance` is that of their codes, or [`UNKNOWN`]. Adds the steps taken to
+    /// `work`.
     #[inline]
     pub(super) fn decide(
         &mut self,

@@ -48,23 +48,23 @@ const GROUP: f64 = 8.0;
 
 /// Nanoseconds of the steps of a join, on an Intel Xeon with AVX-512.
 mod rates {
-    /// To take up a probe text, and a run for it.
+    /// The time to take up a probe text, and a run for it.
     pub(super) const PROBE: f64 = 150.0;
     pub(super) const RUN: f64 = 60.0;
-    /// To test eight boxes.
+    /// The time to test eight boxes.
     pub(super) const BOXES: f64 = 2.5;
-    /// To gather and compare 64 texts by lanes, and for a column of them.
+    /// The time to gather and compare 64 texts by lanes, and for each column of them.
     pub(super) const LANES: f64 = 10.0;
     pub(super) const COLUMN: f64 = 5.5;
-    /// To compare two texts one by one, and for 64 pairs of their characters.
+    /// The time to begin comparing two texts by themselves, and for 64 pairs of their characters.
     pub(super) const PAIR: f64 = 40.0;
     pub(super) const WORD: f64 = 3.0;
-    /// To make the index, for a text and a character.
+    /// The time to index a text, and each of its characters.
     pub(super) const TEXT: f64 = 25.0;
     pub(super) const CHARACTER: f64 = 1.5;
 }
 
-/// How many times as long lanes and boxes take in a form as with AVX-512.
+/// The factor by which lanes and boxes are slower in a form than with AVX-512.
 fn slowness(simd: Simd) -> f64 {
     match simd.form() {
         Form::Avx512 => 1.0,

@@ -57,8 +57,8 @@ impl Strategy<StringJoin> for Neighbourhoods {
     }
 
     fn estimate(&self, join: &mut StringJoin, terms: &Terms<'_>) -> Result<Estimate> {
-        /// Nanoseconds for a residual of a text, which is stored and looked up, with the candidates that
-        /// it brings, of which there are more with two deletions.
+        /// Nanoseconds to store and look up a residual of a text, and for the candidates that it brings
+        /// (more with two deletions), by the number of deletions.
         const RESIDUAL: [f64; 3] = [60.0, 50.0, 90.0];
         /// Nanoseconds for a residual of texts that look for each other, and for a candidate.
         const OWN_RESIDUAL: f64 = 30.0;
@@ -140,9 +140,9 @@ fn ascii(strings: &Strings) -> Symbols<'_, u8> {
 /// An index of the residuals of the build texts.
 #[derive(Debug)]
 enum Index {
-    /// For probe texts of any kind.
+    /// An index for any probe texts.
     Any(Deletions),
-    /// For the build texts themselves, each pair once.
+    /// An index for the build texts as probes, each pair once.
     Own(Own),
 }
 

@@ -6,8 +6,8 @@ use super::parallel::{filled, for_each, map, threads_for};
 use crate::error::Result;
 use crate::simd::prefetch;
 
-/// Counters, one for each place. What one thread has counted another one reads after the parallel loop
-/// that counted it.
+/// Counters, one for each place. A thread reads the counts of other threads only after the parallel loop that
+/// counted.
 #[derive(Debug)]
 pub struct Counters {
     counts: Vec<AtomicU32>,

@@ -17,7 +17,7 @@ const COARSE_PER_THREAD: usize = 4;
 /// Numbers in the order of their buckets.
 #[derive(Debug)]
 pub(crate) struct Sorted {
-    /// By bucket, the place of its first number; and the end of the last one.
+    /// The place of the first number of each bucket, and the end of the last bucket.
     pub starts: Vec<u32>,
     /// The numbers of each bucket, ascending.
     pub numbers: Vec<u32>,
@@ -39,8 +39,8 @@ pub(crate) fn footprint(numbers: usize, buckets: usize) -> usize {
     size_of::<u32>() * (3 * numbers + 2 * (buckets + 1)) + (1 << 10)
 }
 
-/// Sorts the numbers from 0 on by the buckets that `buckets` has for them (a counting sort), of which there
-/// are `count`; a number whose bucket is no less is left out.
+/// Sorts the numbers from 0 on by their buckets in `buckets` (a counting sort). Buckets are numbered below
+/// `count`; numbers of other buckets are left out.
 ///
 /// # Errors
 ///

@@ -3,7 +3,7 @@
 use std::hint::black_box;
 use std::time::Instant;
 
-/// Runs of a kernel, of which the fastest counts: the others were interrupted.
+/// The runs of a kernel. The fastest one counts: the others were interrupted.
 const RUNS: usize = 7;
 
 /// The nanoseconds of the fastest of some runs.

@@ -8,8 +8,8 @@ use crate::util::parallel::map;
 /// Places of a piece. Tests want many pieces.
 const PIECE: usize = if cfg!(test) { 1 << 5 } else { 1 << 16 };
 
-/// A vector of numbers in pieces, which several threads make and fill. What one thread has written
-/// another one reads after the parallel loop that wrote it.
+/// A vector of numbers in pieces, which several threads make and fill. A thread reads the numbers of other
+/// threads only after the parallel loop that wrote them.
 #[derive(Debug)]
 pub(crate) struct Scatter(Vec<Vec<AtomicU32>>);
 

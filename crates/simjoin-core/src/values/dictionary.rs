@@ -392,7 +392,7 @@ impl Dictionary {
 }
 
 impl Added {
-    /// These tokens and further ones. A dictionary without tokens counts as one of integers.
+    /// The sum of these tokens and `more`. A dictionary without tokens counts as one of integers.
     fn and(self, more: Self) -> Self {
         let count = self.count() + more.count();
         match (self, more) {

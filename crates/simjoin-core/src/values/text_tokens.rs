@@ -173,7 +173,7 @@ impl ByteTokens for CharGrams<'_> {
 #[derive(Debug, Default)]
 pub struct Words {
     bytes: Vec<u8>,
-    /// Where each word ends.
+    /// The end of each word.
     ends: Vec<usize>,
 }
 

@@ -2,7 +2,7 @@
 
 use std::ops::{Deref, DerefMut};
 
-/// Elements of which the first begins a line of the cache: registers and tiles are loaded from whole lines then, not
+/// Elements that begin at a line of the cache: registers and tiles are loaded from whole lines then, not
 /// from parts of two.
 #[derive(Debug)]
 pub(super) struct Aligned<E> {

@@ -12,9 +12,9 @@
 //!
 //! These bounds hold for vectors of one length, of usual numbers. A vector with a number that is NaN,
 //! infinite or so great that squares overflow lies [`ANYWHERE`]: the value of a pair may be NaN, and NaN
-//! of negative sign lies within every bound. So does a vector of another length than most, for
-//! DataFusion's functions fail for it, wherever it lies: the length is the [kind](crate::engine::RowPlace::kind) of a
-//! row.
+//! of negative sign lies within every bound. A vector of another length than the
+//! longest one lies there as well, because DataFusion's functions fail for the pair, wherever the vector lies: the
+//! length is the [kind](crate::engine::RowPlace::kind) of a row.
 
 use std::ops::Range;
 

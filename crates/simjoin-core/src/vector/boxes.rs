@@ -28,7 +28,7 @@ pub(super) const BLOCK_ITEMS: u32 = 64;
 pub(super) struct Boxes {
     /// The coordinates of a box.
     pub dims: u32,
-    /// By group, `dims` lower ends and then `dims` upper ones. Those of a group that holds items of
+    /// By group, `dims` lower ends and then `dims` upper ones. The ends of a group that holds items of
     /// several blocking keys, or vectors without a place, are infinite.
     pub ends: Vec<f32>,
     pub limit: f32,

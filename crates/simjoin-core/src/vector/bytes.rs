@@ -125,12 +125,12 @@ impl ByteFrame {
         Self { simd, threshold, centre, scale, ratio, is_fixed: false, head: 0 }
     }
 
-    /// These bounds, where inner products take the scale as it is.
+    /// The frame with a fixed scale, which inner products take as it is.
     pub(super) fn fixed(self) -> Self {
         Self { is_fixed: true, ..self }
     }
 
-    /// These bounds, where most tiles are rejected by the first places of distances.
+    /// The frame for distances most of whose tiles are rejected by their first `head` places.
     pub(super) fn with_head(self, head: usize) -> Self {
         Self { head, ..self }
     }

@@ -289,9 +289,9 @@ impl<'a> Sample<'a> {
         frame((square / off).sqrt())
     }
 
-    /// The first places of vectors by which tiles are rejected, 0 where that does not pay, and the places that
-    /// are multiplied on average then. Of all tiles, no more than `share` are compared, among them those of
-    /// neighbours.
+    /// The number of first places of vectors by which tiles are rejected, 0 where that does not pay, and the
+    /// number of places that are multiplied on average then. `share` bounds the share of tiles that are compared,
+    /// the tiles of neighbours among them.
     fn head(&self, frame: &ByteFrame, share: f64) -> (usize, f64) {
         const ROWS: usize = RowLayout::LANES.unit;
         const VECTORS: usize = 2 * PANEL;

@@ -93,14 +93,14 @@ pub struct Vectors {
     pub(super) lens: Vec<u32>,
     /// By item, where its numbers lie.
     pub(super) places: Vec<NumbersPlace>,
-    /// As they were read, or one behind the other.
+    /// The numbers, as they were read or one behind the other.
     pub(super) parts: Vec<VectorNumbers>,
     /// The numbers of all items.
     pub(super) number_count: usize,
     pub(super) runs: Vec<Run>,
     pub(super) groups: RowGroups,
     pub(super) boxes: Option<Boxes>,
-    /// On devices.
+    /// The copies on devices.
     copies: VectorCopies,
 }
 

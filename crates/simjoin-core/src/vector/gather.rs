@@ -121,7 +121,8 @@ impl Vectors {
     }
 }
 
-/// Adds the run of the items behind those of `runs`; whether its key is no less than theirs.
+/// Adds the run of the items that follow the items of `runs`. Returns false, and leaves `runs` as they are, where
+/// its key is less than the last one.
 fn add_to_runs(runs: &mut Vec<Run>, run: Run) -> bool {
     match runs.last_mut() {
         Some(last) if last.key == run.key => {

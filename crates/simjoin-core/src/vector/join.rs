@@ -92,8 +92,8 @@ impl VectorJoin {
         Ok(())
     }
 
-    /// Makes an index, where it may take less time than comparing all pairs. Of the orders, the one that
-    /// suits the vectors is tried.
+    /// Makes an index, where it may take less time than comparing all pairs, in the order that suits the
+    /// vectors.
     ///
     /// # Errors
     ///

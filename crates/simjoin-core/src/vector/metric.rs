@@ -271,7 +271,7 @@ impl Threshold {
     }
 }
 
-/// Which argument of the function a probe vector is, which matters where the value is NaN.
+/// The argument of the function that a probe vector is. It matters only where the value is NaN.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ArgumentOrder {
     /// The first.
@@ -305,11 +305,11 @@ pub struct Joining {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Decision {
     Neither,
-    /// In every order that is asked for.
+    /// The pair matches in every order that is asked for.
     Match,
-    /// One of both orders: the probe vector on the probe side.
+    /// The pair matches in one of both orders: the probe vector on the probe side.
     AsGiven,
-    /// One of both orders: the build vector on the probe side.
+    /// The pair matches in one of both orders: the build vector on the probe side.
     Exchanged,
 }
 

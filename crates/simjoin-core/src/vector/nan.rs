@@ -278,8 +278,8 @@ impl Threshold {
         Some(if self.admits(sign.nan()) { Decision::Match } else { Decision::Neither })
     }
 
-    /// Whether the pairs match of which only the function tells, in one or in both orders of the
-    /// arguments.
+    /// Evaluates DataFusion's function for pairs that [`Self::decide_nan`] leaves open, in one or in both orders
+    /// of the arguments, and decides each pair by the value.
     ///
     /// # Errors
     ///

@@ -165,7 +165,7 @@ impl Numbers {
         })
     }
 
-    /// Whether all elements are `f32`, whatever they are, as they are of types that have no others.
+    /// Whether every value of the elements' type is an `f32`.
     pub(super) fn are_narrow(&self) -> bool {
         matches!(
             self.lists.elements().data_type(),

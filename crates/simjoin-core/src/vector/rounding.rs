@@ -54,7 +54,7 @@ impl Changes {
 }
 
 kernels! {
-    /// The sums of a vector of which the first numbers have a centre.
+    /// The sums of a vector whose first numbers have a centre.
     pub(super) fn sums_of[F: Floats, ; T: Number](
         vector: &[T],
         centre: &[f64],

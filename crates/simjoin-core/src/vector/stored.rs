@@ -1,4 +1,4 @@
-//! Rows as they lie on disk: lists of `f64`, whatever they were.
+//! Rows as they lie on disk: lists of `f64`, for arguments of every type.
 
 use std::sync::Arc;
 

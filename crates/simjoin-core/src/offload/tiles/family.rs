@@ -21,7 +21,7 @@ pub(crate) trait TileFamily: Debug + Send + Sync + Sized + 'static {
     type Itself: Itself;
     /// The memory that a cursor keeps from plan to plan, and from pair to pair that it decides.
     type Scratch: Default + Send;
-    /// Whatever is kept of rows that pass the pieces of the columns.
+    /// The data kept of rows that pass the pieces of the columns.
     type Moving: Send;
 
     /// See [`DeviceFilter::itself`](crate::offload::DeviceFilter::itself).

@@ -24,7 +24,7 @@ pub trait TileKind: Debug + Send + Sized + 'static {
     type Arrays: PlanArrays;
     /// Items that travel with a job.
     type Travelling: Travelling;
-    /// Whatever travels beside columns.
+    /// The data that travel beside columns.
     type Beside: Debug + Clone + Send + 'static;
     /// The columns that a device holds.
     type Resident: ResidentColumns;

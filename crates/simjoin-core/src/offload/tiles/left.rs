@@ -14,7 +14,7 @@ pub trait TileUnit: Copy {
     /// The first stage, and how many there are.
     fn stages(&self) -> (u32, u32);
 
-    /// These rows with other stages.
+    /// The unit of the same rows with other stages.
     fn with(self, first: u32, stages: u32) -> Self;
 
     /// Smaller units in place of one with too many hits; `None` where it is the smallest.
@@ -32,14 +32,14 @@ pub trait TileUnit: Copy {
 pub(crate) struct Left<U> {
     /// Units that found no room.
     pub again: Vec<U>,
-    /// Those that alone have too many hits.
+    /// Units that alone have too many hits.
     pub too_many: Vec<U>,
 }
 
 /// The units of jobs that take up those that were left.
 #[derive(Debug)]
 pub(crate) struct Again<U> {
-    /// By job.
+    /// The units of each job.
     pub sparse: Vec<Vec<U>>,
     /// Units whose pairs are decided one by one.
     pub dense: Vec<U>,

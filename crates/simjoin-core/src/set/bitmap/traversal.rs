@@ -66,9 +66,9 @@ pub(super) struct Traversal {
     /// The sets of a unit, at most, for which memory is reserved.
     reserved_sets: usize,
     pub probe_sets: Arc<SetCollection>,
-    /// In the order in which they are tested.
+    /// Probe sets, in the order in which they are tested.
     probes: Vec<Probe>,
-    /// Their signatures, one after the other.
+    /// The signatures of the probe sets, one after the other.
     signatures: Vec<u64>,
     /// The group being tested: its first probe, and how many there are.
     group: Range<usize>,

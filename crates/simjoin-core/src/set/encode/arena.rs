@@ -31,7 +31,7 @@ impl TokenRun {
         self.piece as usize
     }
 
-    /// Where in the piece it lies.
+    /// The range of the run in its piece.
     #[inline]
     pub(crate) fn range(self) -> Range<usize> {
         self.start as usize..self.start as usize + self.len as usize

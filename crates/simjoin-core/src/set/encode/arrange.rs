@@ -35,10 +35,10 @@ pub(crate) struct Gathered {
 /// Neighbouring rows that one encoder has read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Stretch {
-    /// In the input.
+    /// The number of the first row in the input.
     pub first_row: u32,
     pub part: u32,
-    /// In the part.
+    /// The number of the first row in the part.
     pub start: u32,
     pub len: u32,
 }

@@ -47,7 +47,7 @@ pub struct Tokenizers {
 /// Rows that were added together.
 #[derive(Debug, Clone, Copy)]
 pub struct Push {
-    /// In the whole input, and among the rows of the encoder.
+    /// The number of the first row in the whole input, and among the rows of the encoder.
     pub first_row: u32,
     pub start: u32,
     pub rows: u32,
@@ -57,7 +57,7 @@ pub struct Push {
 }
 
 impl BuildEncoder {
-    /// For rows whose tokens are the integers in `values`. Encoders of one input share them.
+    /// An encoder of rows whose tokens are the integers in `values`, which the encoders of one input share.
     pub fn with_values(values: Arc<ValueSet>) -> Self {
         Self { dictionary: Dictionary::of_values(values), ..Self::default() }
     }

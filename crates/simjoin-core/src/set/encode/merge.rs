@@ -35,7 +35,7 @@ pub(super) struct Parts {
     /// Ids in the order in which one encoder would have given them: for each push, by row, its
     /// part and the ids of its new tokens and keys.
     news: Vec<New>,
-    /// From each part's token ids to the merged ones. Empty where these are the same.
+    /// For each part, the merged id of each of its token ids; empty where these are the same.
     maps: Vec<Vec<u32>>,
 }
 

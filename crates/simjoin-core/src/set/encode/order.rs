@@ -25,7 +25,7 @@ struct Piece<'a> {
     part: &'a DistinctSets,
     /// The number of the part's first set.
     start: u32,
-    /// In the part.
+    /// The range of the sets in the part.
     from: u32,
     to: u32,
 }

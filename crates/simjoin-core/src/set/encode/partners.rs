@@ -1,4 +1,4 @@
-//! Which probe sets can have a partner on the build side, by their sizes and known tokens.
+//! The probe sets that can have a partner on the build side, by their sizes and known tokens.
 
 use crate::set::measure::{Bounds, Role};
 use crate::set::runs::Runs;

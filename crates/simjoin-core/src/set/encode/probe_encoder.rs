@@ -34,7 +34,7 @@ pub struct ProbeScratch {
     located: LocatedRows,
     ids: Vec<u32>,
     unknown: Vec<u32>,
-    /// For the tokens of one build side.
+    /// The sort of the tokens of a set, made for one build side.
     ascending: Option<Ascending>,
     overlaps: LeastOverlaps,
 }

@@ -102,7 +102,7 @@ impl SizeBoundsCache {
     /// The bytes of all tables of a cache, at most.
     const TABLES: usize = 4 * MAX_TABLE as usize * size_of::<u32>();
 
-    /// For a build side with these runs.
+    /// A cache for a build side with these runs.
     pub(crate) fn new(spec: &JoinSpec, build: &Runs) -> Self {
         let partners = (build.least_size(), build.greatest_size());
         Self { spec: *spec, partners, slots: vec![None; Self::SLOTS], held: 0, hand: 0 }

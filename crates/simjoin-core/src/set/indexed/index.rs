@@ -16,7 +16,7 @@ use crate::set::runs::SetId;
 const POSTING_BYTES: u64 = 16;
 const SORTED_BYTES: u64 = POSTING_BYTES + 16;
 
-/// Which postings an index has: exact, and known before it is made.
+/// The postings that an index has: exact, and known before it is made.
 #[derive(Debug)]
 pub(super) struct IndexShape {
     runs: Vec<IndexRun>,
@@ -171,7 +171,7 @@ fn postings(layout: &mut Layout, count: u64) -> Postings {
 }
 
 impl Postings {
-    /// These places behind an address, from a posting on.
+    /// The addresses of the postings from `posting` on, where the arrays lie behind `address`.
     fn at(&self, address: u64, posting: u64) -> Self {
         Self {
             sets: address + self.sets + 4 * posting,

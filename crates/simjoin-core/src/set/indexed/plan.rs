@@ -1,4 +1,4 @@
-//! Which rows a work looks up, and what their partners require.
+//! The rows that a work looks up, and the overlaps that their partners require.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -32,14 +32,14 @@ pub(super) struct Plan {
     pub first_probe: SetId,
     pub runs: Vec<ProbeRun>,
     pub table: Vec<u32>,
-    /// From the first column that some row admits to the last one.
+    /// The columns from the first to the last that some row admits.
     pub columns: Range<SetId>,
     /// The memory of the plan itself.
     pub reservation: Option<Reservation>,
 }
 
 impl Plan {
-    /// From the first row that admits some of `columns` to the last one.
+    /// The rows from the first to the last that admit some of `columns`.
     pub(super) fn rows_meeting(&self, columns: &Range<SetId>) -> Option<Range<u32>> {
         let meets = |run: &ProbeRun| run.start < columns.end && columns.start < run.end;
         let first = self.runs.iter().position(meets)?;

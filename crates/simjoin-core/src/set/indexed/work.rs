@@ -61,7 +61,7 @@ impl Rows {
         }
     }
 
-    /// These rows in chunks of `most` at most.
+    /// The rows in chunks of `most` at most.
     pub(super) fn chunks(&self, most: usize) -> Vec<Self> {
         let most = most.max(1);
         match self {

@@ -1,4 +1,4 @@
-//! Which tokens of a collection are light, and the ranges that they are dealt to.
+//! The light tokens of a collection, and the ranges that they are dealt to.
 
 use std::ops::Range;
 
@@ -49,7 +49,7 @@ pub(super) struct Pairs {
 }
 
 impl TokenCut {
-    /// For the tokens of a collection, which are the columns' and like the rows'.
+    /// The cheapest cut of the tokens of a collection, whose sets are the columns and are like the rows.
     pub(super) fn new(build: &SetCollection, pairs: Pairs, shape: &LightShape) -> Self {
         let samples = sample(build);
         let heavy = cheapest(&samples, build.universe(), pairs, shape);
@@ -57,7 +57,7 @@ impl TokenCut {
         Self { cuts, heavy, universe: build.universe() }
     }
 
-    /// With a given token as the first heavy one.
+    /// The cut whose first heavy token is `heavy`.
     #[cfg(test)]
     pub(super) fn at(build: &SetCollection, heavy: u32, pairs: Pairs, shape: &LightShape) -> Self {
         let heavy = heavy.min(build.universe());

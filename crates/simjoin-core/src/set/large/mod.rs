@@ -51,9 +51,9 @@ const BYTES: (u64, u64) = (1 << 16, 2 << 30);
 /// How tokens are cut.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::set) enum Choice {
-    /// By cost.
+    /// The cut of the least cost.
     Cheapest,
-    /// With a given first heavy token, and room so small that work is cut.
+    /// A cut at a given first heavy token, with so little room that work is cut.
     #[cfg(test)]
     Fixed(tests::FixedLarge),
 }

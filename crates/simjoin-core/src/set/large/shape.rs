@@ -29,7 +29,7 @@ impl LightShape {
         lists: 8192,
         blocks: 1,
     };
-    /// For any device.
+    /// The shape for any device.
     pub(super) const SMALL: Self = Self {
         name: "large_light_64",
         tile: 64,

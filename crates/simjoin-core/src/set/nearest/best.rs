@@ -15,10 +15,10 @@ struct Kept {
 pub(super) struct Best {
     wanted: usize,
     with_ties: bool,
-    /// By falling values. Without the last one, or with ties without those in a tie with it, there are fewer rows than
-    /// wanted.
+    /// The sets that are kept, by falling values. Without the last one (with ties, without all that tie with it) their
+    /// rows are fewer than wanted.
     kept: Vec<Kept>,
-    /// The rows of all of them, and where ties count of those in a tie with the last one.
+    /// The number of rows of all kept sets and, where ties count, of the sets that tie with the last one.
     rows: usize,
     tied: usize,
 }

@@ -200,7 +200,7 @@ impl Search<'_> {
         Ok(found)
     }
 
-    /// The neighbours of sets as those of rows.
+    /// The neighbours of rows, from the neighbours of their sets.
     fn in_rows(&self, found: Vec<Found>) -> Result<Neighbours> {
         let rows = self.request.sides[0].rows;
         let all: usize = found.iter().map(|found| found.partners.len()).sum();

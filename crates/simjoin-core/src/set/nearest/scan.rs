@@ -279,7 +279,7 @@ impl<'a> Scan<'a> {
             .first_where(|size| size >= sought.size || self.value(sought, size, size) >= bound)
     }
 
-    /// Behind the last set that may reach the bound with `most` tokens in common.
+    /// The place behind the last set that may reach the bound with `most` tokens in common.
     fn end(&self, sought: Sought<'_>, most: u32) -> SetId {
         let bound = self.best.bound();
         self.index.end_where(most, |size| self.value(sought, most, size) >= bound)

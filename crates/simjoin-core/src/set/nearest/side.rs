@@ -37,7 +37,7 @@ type Numbered = (usize, Range<u32>);
 pub(super) struct Values {
     first_row: u32,
     values: ArrayRef,
-    /// Which rows take part; `None` where all do.
+    /// The rows that take part; `None` where all do.
     takes_part: Option<BooleanArray>,
     _memory: Reservation,
 }

@@ -7,7 +7,7 @@ use crate::set::collection::SetCollection;
 use crate::set::runs::SetId;
 use crate::util::cancel::CancelFlag;
 
-/// Where each of some sets has got to.
+/// The progress of a walk through the tokens of some sets.
 #[derive(Debug)]
 pub(super) struct Walk {
     sets: Vec<SetId>,

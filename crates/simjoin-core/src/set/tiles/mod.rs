@@ -57,9 +57,9 @@ use crate::set::join_spec::JoinSpec;
 /// Whether the sets stay on the devices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Residence {
-    /// Where they fit.
+    /// The sets stay where they fit.
     IfRoom,
-    /// They travel with the works, in the smallest pieces that there are: for measurements and tests.
+    /// The sets travel with the works, in the smallest pieces that there are: for measurements and tests.
     Never,
 }
 

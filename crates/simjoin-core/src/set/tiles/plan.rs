@@ -1,4 +1,4 @@
-//! Which tiles of rows and columns a work tests.
+//! The tiles of rows and columns that a work tests.
 //!
 //! Rows and columns stand in the order of their collections, by key and size, so that the columns
 //! which a strip of rows admits are one range. A table says, for each size of rows and each class of
@@ -73,9 +73,9 @@ impl PlanArrays for StripArrays {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Probe<'a> {
     pub sets: &'a SetCollection,
-    /// They are the build sets: rows have the numbers of their sets.
+    /// Whether the probe sets are the build sets, so that rows have the numbers of their sets.
     pub numbered: bool,
-    /// They travel with the works.
+    /// Whether the probe sets travel with the works.
     pub travels: bool,
 }
 

@@ -70,7 +70,7 @@ pub(crate) struct Wanted<'a> {
     pub surplus: [u32; 2],
     /// The greatest distance of codes; `None` to verify none.
     pub k: Option<u32>,
-    /// What a match by one of Jaro's functions needs, `None` for the others.
+    /// The needs of a match by one of Jaro's functions; `None` for other functions.
     pub alike: Option<&'a Alike>,
     /// The page of the probe.
     pub page: Page,
@@ -83,9 +83,9 @@ pub(crate) struct Survivors {
     pub tested: u64,
     /// Blocks whose boxes the probe meets.
     pub blocks: u64,
-    /// Groups of 8 strings whose boxes the probe meets: what is verified.
+    /// Groups of 8 strings whose boxes the probe meets: they are verified.
     pub groups: u64,
-    /// Groups of these of which the signature of a string passes, for Jaro's functions.
+    /// Groups among `groups` with a string whose signature passes, for Jaro's functions.
     pub alike: u64,
 }
 

@@ -66,7 +66,7 @@ pub(super) struct Hasher {
 
 impl Hasher {
     /// Calls `residual` with the hash and the length of each residual of a string after `least` to `most`
-    /// deletions, of which there are at most two. Deletions among equal symbols side by side give one residual.
+    /// deletions; `most` is 2 at most. Deletions among equal symbols side by side give one residual.
     #[inline(always)]
     pub(super) fn each<T: Symbol>(
         &mut self,

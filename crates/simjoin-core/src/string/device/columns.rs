@@ -18,7 +18,7 @@ pub(super) struct Columns {
     /// By item the place of its run, and by stage the least and the greatest of these.
     classes: Vec<u32>,
     stage_classes: Vec<u32>,
-    /// By element its bit in signatures.
+    /// The bit of each element in signatures.
     pub bits: Arc<Vec<u8>>,
 }
 

@@ -23,7 +23,7 @@ use crate::string::threshold::{Limits, Threshold};
 pub(super) struct TilesOfTexts {
     pub join: StringJoin,
     pub tiling: Tiling,
-    /// By element its bit in signatures.
+    /// The bit of each element in signatures.
     pub bits: Arc<Vec<u8>>,
 }
 
@@ -128,7 +128,7 @@ impl TileFamily for TilesOfTexts {
         internal_err!("texts travel as columns")
     }
 
-    /// On the scalars.
+    /// Decides a pair on the scalars of both texts.
     fn decide(
         join: &TileJoin<Self>,
         decider: &mut Option<LimitedDecider>,

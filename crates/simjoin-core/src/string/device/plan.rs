@@ -1,4 +1,4 @@
-//! Which tiles of rows and columns a work tests.
+//! The tiles of rows and columns that a work tests.
 //!
 //! Items stand in the order of their keys and lengths on both sides, so that the columns which a strip of
 //! rows admits lie in few stages. Rows are the probe texts of a unit, columns the build texts.

@@ -11,7 +11,7 @@ pub(crate) const ORDERED: usize = 32;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Level {
     pub prefix: u32,
-    /// As [`Threshold::surplus`] has it.
+    /// The surplus that a match allows, as [`Threshold::surplus`] gives it.
     pub surplus: [u32; 2],
 }
 

@@ -50,7 +50,7 @@ impl TokenSlot for LongSlot {
 /// A token of some dictionaries.
 #[derive(Debug, Clone, Copy)]
 struct Found<S> {
-    /// As one of them stores it, with the token's position there in place of the id.
+    /// The slot of the token in one of the dictionaries, with its position there in place of the id.
     slot: S,
     dictionary: u32,
     /// The first position of the token.

@@ -75,7 +75,7 @@ enum Enclosing<'a> {
 }
 
 impl BoxArrays {
-    /// Those around `padded` vectors, whole stages, of coordinates in `chunks` chunks.
+    /// Declares the arrays of boxes around `padded` vectors (whole stages), with coordinates in `chunks` chunks.
     pub(super) fn declare(arena: &mut Arena<'_>, padded: u32, chunks: u32) -> Self {
         let sizes = [BOX_ITEMS, BLOCK_ITEMS, BOX_STAGE];
         let [groups, blocks, stages] =

@@ -215,7 +215,7 @@ pub(super) struct Preparable<'a> {
     pub centre: &'a [f64],
     /// The words of the kernel's own index; none where it has none.
     pub index: &'a [u32],
-    /// Those around them, and around their stages.
+    /// The boxes around the vectors, and around their stages.
     pub boxes: Option<(&'a Boxes, &'a Reach)>,
 }
 

@@ -28,7 +28,7 @@ pub(super) struct TilesOfVectors {
     pub tiling: Tiling,
     /// The pieces of a build side that does not fit on the devices.
     pub pieces: Option<Pieces>,
-    /// Which stages are in reach of each other, where the vectors have boxes and are resident.
+    /// The stages in reach of each other, where the vectors have boxes and are resident.
     pub reach: Option<OwnReach>,
 }
 
@@ -172,7 +172,7 @@ impl TileFamily for TilesOfVectors {
         Ok(TravellingColumns { items, beside: centre.unwrap_or_default() })
     }
 
-    /// By the numbers as they were given.
+    /// Decides a pair on the numbers as they were given.
     fn decide(
         join: &TileJoin<Self>,
         (): &mut (),

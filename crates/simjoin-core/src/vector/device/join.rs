@@ -27,7 +27,7 @@ pub(super) const LEAST_ROWS: u64 = 64;
 #[derive(Debug)]
 pub struct VectorDevices {
     pub(super) devices: Arc<Devices>,
-    /// By device.
+    /// The copy of the vectors on each device.
     pub(super) copies: Vec<Option<ResidentVectors>>,
     pub(super) settings: JobSettings,
     /// Where the build side does not fit: the columns that travel with a work.

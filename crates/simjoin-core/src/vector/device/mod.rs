@@ -207,7 +207,8 @@ fn tiling(build: &Vectors, preparation: &Preparation, memory: u64, resident: boo
     }
 }
 
-/// Where most vectors lie, by dimension; whole numbers where theirs are, so that they stay exact.
+/// The middle of most vectors, by dimension, and how far from it vectors are far from most. The middle is of
+/// whole numbers where all numbers of the sample are whole, so that differences stay exact.
 fn middle(
     vectors: &Vectors,
     dimensions: u32,

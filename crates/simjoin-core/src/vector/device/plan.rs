@@ -1,4 +1,4 @@
-//! Which tiles of rows and columns a work tests.
+//! The tiles of rows and columns that a work tests.
 //!
 //! Items stand in the order of their keys on both sides, so that the columns which a strip of rows
 //! meets lie in few ranges. Rows are the probe vectors of a unit, columns the build vectors. Where

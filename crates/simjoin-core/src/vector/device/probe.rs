@@ -1,4 +1,4 @@
-//! Which kernel a device has: the quickest one whose instructions round as its bounds take for granted.
+//! The kernel of a device: the quickest one whose instructions round as its bounds take for granted.
 //!
 //! No document says how matrix instructions round sums of products. The bounds hold what was measured
 //! on some devices; a device of another name is asked before its products are trusted.

@@ -1,8 +1,8 @@
 //! Vectors that stay on a device.
 //!
 //! A collection is copied to a device once, by the first join that asks for it there: its numbers, as
-//! `f32` where all of them are, and the number of rows of each vector. What a join makes of them is
-//! its own ([`super::columns`]).
+//! `f32` where all of them are, and the number of rows of each vector. Each join prepares columns of its own
+//! from them ([`super::columns`]).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -119,7 +119,7 @@ impl ResidentVectors {
 }
 
 impl CopiedNumbers {
-    /// As `f32`, or as `f64` where that shows to be needed.
+    /// Uploads numbers as `f32`, or as `f64` where some number does not fit.
     fn upload(device: &Device, vectors: &Vectors, dimensions: u32) -> Result<Self, DeviceError> {
         let values = Values { vectors, items: 0..vectors.len(), dimensions };
         match Self::upload_as(device, &values, false)? {

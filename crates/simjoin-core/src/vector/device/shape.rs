@@ -23,7 +23,7 @@ const MOST_INTEGER_DIMENSIONS: u32 = 4096;
 pub enum Numbers {
     /// `f16`, with the six places of their bounds.
     Halves,
-    /// Integers of 8 bits, of which the columns consist, less a centre.
+    /// Integers of 8 bits: the numbers of the columns, less a centre.
     Integers,
 }
 
@@ -146,7 +146,7 @@ const OF_INTEGERS: [(&str, u32); 9] = [
 /// By steps, from one on: the kernel that tests what boxes of few vectors leave, and its blocks on a
 /// multiprocessor.
 const OF_BOXES: [(&str, u32); 2] = [("vectors_boxed_1", 4), ("vectors_boxed_2", 3)];
-/// Blocks of a strip of theirs, of which each warp has one.
+/// The blocks of a strip of these kernels, one for each warp.
 const BOXED_WARPS: u32 = 8;
 
 /// Columns of a stage of warpgroups.
@@ -155,7 +155,7 @@ const STAGE: u32 = 256;
 const DENSE_COLUMNS: u32 = BOX_STAGE / 16;
 
 impl VectorShape {
-    /// For vectors of some dimensions.
+    /// The shape of a kernel for vectors of some dimensions.
     pub(super) fn new(kernel: VectorKernel, dimensions: u32) -> Self {
         match kernel {
             VectorKernel::Plain => Self {

@@ -16,11 +16,11 @@ use crate::vector::width::{Vector, by_width};
 /// The numbers of vectors, as they travel.
 #[derive(Debug)]
 enum Numbers {
-    /// As `f32`.
+    /// Numbers as `f32`.
     Narrow(Vec<f32>),
-    /// As `f64` that lie in another order than in the collection.
+    /// Numbers as `f64`, in another order than in the collection.
     Wide(Vec<f64>),
-    /// As they lie in the collection; whether as `f64`.
+    /// The numbers as they lie in the collection; `wide` says whether as `f64`.
     Whole { wide: bool },
 }
 

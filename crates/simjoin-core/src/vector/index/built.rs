@@ -161,8 +161,8 @@ impl VectorIndex {
         made.map(|()| index)
     }
 
-    /// Finds the axes for points that have images. The longest run of such points speaks for those of its
-    /// dimensions; others have no tree. So it is where memory is short.
+    /// Finds the axes for points that have images, from the longest run of such points. They serve all runs of its
+    /// dimensions; other runs have no tree. Where memory is short, no run of such points has one.
     fn find_axes(&mut self, context: PrepareContext<'_>) -> Result<()> {
         let runs = self.vectors.runs().iter();
         let runs = runs.filter(|run| is_alike(run) && run.lens[0] as usize > MOST_PLAIN);

@@ -30,7 +30,7 @@ const STEPS: usize = 1 << 10;
 #[derive(Debug)]
 struct Unit {
     items: Arc<Vectors>,
-    /// Those that have not been taken up, as places of `order`, or as items where that is empty.
+    /// The items that have not been taken up, as places of `order`, or by number where that is empty.
     rest: Range<usize>,
     /// The items by their rank, which lets neighbours follow each other.
     order: Vec<ItemId>,

@@ -70,9 +70,9 @@ struct Met {
     open: f64,
 }
 
-/// The least time that a join through an index takes, with the time to make it, in nanoseconds of a
-/// core: each probe meets a panel at least. Of the first index, most time goes into its panels, where it
-/// does not pay.
+/// A lower bound on the time of a join through an index, with the time to make it, in nanoseconds of a
+/// core: each probe meets a panel at least. A first index that does not pay takes most of its time for its
+/// panels.
 pub(in crate::vector) fn least_of_index(vectors: &Vectors, spec: &MatchSpec) -> f64 {
     /// Nanoseconds for a number of the first index.
     const FIRST_NUMBER: f64 = 4.0;

@@ -10,9 +10,9 @@ pub(super) struct Hit {
     pub panel: u32,
     /// 0, or so many panels from this one on have partners alone.
     pub whole: u32,
-    /// Those that are not too far, by place.
+    /// The points of the panel that are not too far, a bit for each place.
     pub near: u16,
-    /// Those that certainly are partners.
+    /// The points of the panel that certainly are partners, likewise.
     pub sure: u16,
 }
 
@@ -164,7 +164,7 @@ kernels! {
     }
 }
 
-/// As [`visit`], by the number of dimensions of the boxes.
+/// Goes on with a visit by the instance of [`visit`] for the number of dimensions of the boxes.
 pub(super) fn go_on(
     simd: Simd,
     tree: &Tree<'_>,

@@ -125,7 +125,7 @@ fn of_device(
     })
 }
 
-/// The neighbours of vectors as those of rows.
+/// The neighbours of rows, from the neighbours of their vectors.
 fn in_rows(
     request: &NeighbourRequest<'_>,
     Bands { device, bands }: Bands,

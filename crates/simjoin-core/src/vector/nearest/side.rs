@@ -116,7 +116,8 @@ impl SideColumn {
         }
     }
 
-    /// Where most of the vectors lie; whole numbers where theirs are, so that they stay exact.
+    /// The middle of most of the vectors; whole numbers where all numbers of the sample are whole, so that
+    /// differences stay exact.
     pub(super) fn centre(&self, cancel: &CancelFlag) -> Result<Vec<f64>> {
         const SAMPLED: usize = 1 << 10;
         let some = spread(0..self.vectors.len() as u32, SAMPLED).map(|number| {

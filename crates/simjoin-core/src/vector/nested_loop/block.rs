@@ -100,7 +100,7 @@ pub(super) struct Block<F: Filter> {
     /// Panels before those above that are in reach of the vectors and have not been compared, the next
     /// one last.
     pub listed: Vec<u32>,
-    /// For when products leave too many pairs open.
+    /// The vectors of the block as `f32`, for products that leave too many pairs open.
     pub second: Second,
 }
 

@@ -63,7 +63,7 @@ struct Survivor {
 #[derive(Debug)]
 struct Unit {
     items: Arc<Vectors>,
-    /// Those that no block has taken.
+    /// The items that no block has taken.
     rest: Range<ItemId>,
 }
 
@@ -80,9 +80,9 @@ pub(super) struct NestedLoopWorker<F: Filter> {
     survivors: Vec<Survivor>,
     /// Pairs that were counted as they were compared.
     counted: Counted,
-    /// Those that have been decided, or are to be asked for.
+    /// The number of survivors that have been decided, or are to be asked for.
     decided: usize,
-    /// Survivors of which only the function tells, and the bytes that are reserved for these and for it.
+    /// Survivors that only DataFusion's function decides, and the bytes that are reserved for them and for the function.
     asked: Vec<Survivor>,
     asking_bytes: usize,
     funnel: Funnel,

@@ -1,4 +1,4 @@
-//! Products in `f32` of the blocks of which the first products leave too many pairs open.
+//! Products in `f32` of blocks whose first products leave too many pairs open.
 //!
 //! A sample of the build side chose bytes; vectors of another input may lie elsewhere. A cluster may lie so
 //! far from the centre that its points cannot be told apart from there: distances are those from a

@@ -151,7 +151,7 @@ impl Projected {
         Points { dims: self.dims, coordinates: &self.coordinates, slack: &self.slack }
     }
 
-    /// Those that have a place.
+    /// The points that have a place.
     fn usual(&self) -> Vec<u32> {
         let slack = (0..).zip(&self.slack);
         slack.filter(|(_, slack)| slack.is_finite()).map(|(point, _)| point).collect()

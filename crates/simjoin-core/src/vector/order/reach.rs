@@ -1,4 +1,4 @@
-//! Which tiles of vectors lie in each other's reach.
+//! The tiles of vectors that lie in each other's reach.
 //!
 //! A tile is a range of neighbouring items with a box around them, in a few coordinates that distances
 //! do not exceed; the boxes of sixteen neighbouring tiles have a box in the level above, and so on up
@@ -29,7 +29,7 @@ pub(in crate::vector) struct Reach {
     dims: usize,
     limit: f32,
     tiles: u32,
-    /// From the tiles' one up to the one of a single block.
+    /// The levels of boxes, from that of the tiles up to that of a single block.
     levels: Vec<Vec<f32>>,
 }
 

@@ -1,4 +1,4 @@
-//! The boxes of all vectors, as those of a sample tell them.
+//! The boxes of all vectors, estimated from the boxes of a sample.
 
 use super::cells::refine_by;
 use super::near::Sizes;
@@ -11,10 +11,9 @@ use crate::vector::boxes::{BLOCK_ITEMS, gap, halves};
 /// About the share of pairs of blocks that `limit` leaves within reach, of `all` points of which these
 /// are a sample.
 ///
-/// Blocks of a sample are wider than those of all points. Those of fewer points are not, but touch fewer
-/// faces of the cells that they lie in: with the points of a block less by the root of the part that the
-/// sample is, the shares of clusters come out right within a quarter, at a sixth of the points and at a
-/// sixtieth.
+/// Blocks of a sample are wider than blocks of all points. Blocks of fewer points are not, but touch fewer
+/// faces of the cells that they lie in. With blocks smaller by the root of the sample's share, the shares of
+/// clusters come out right within a quarter, at a sixth of the points and at a sixtieth.
 ///
 /// # Errors
 ///

@@ -82,7 +82,7 @@ pub(in crate::vector) struct Rows<'a, E: Element> {
     pub places: usize,
     /// The places of all rows, where [`Element::layout`] has them.
     pub numbers: &'a [E],
-    /// By row.
+    /// The bound of each row.
     pub reject: &'a [E::Bound],
 }
 
@@ -94,7 +94,7 @@ pub(in crate::vector) struct Panels<'a, E: Element> {
     pub stride: usize,
     /// How many panels one lies behind the last.
     pub step: usize,
-    /// By vector.
+    /// The bound of each vector.
     pub reject: &'a [E::Bound],
 }
 

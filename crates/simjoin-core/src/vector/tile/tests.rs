@@ -89,7 +89,7 @@ impl Case {
         self.found_by(simd, None, product)
     }
 
-    /// These, where so many first places reject tiles.
+    /// The pairs that products leave, where `head` first places reject tiles.
     fn found_by(
         &self,
         simd: Simd,

@@ -65,7 +65,7 @@ impl<T: Symbol, S: Fn(u32) -> u64 + Sync> Build<'_, T, S> {
         33 - self.count.leading_zeros()
     }
 
-    /// The residuals of all strings, of which there are `most` at most: those of some strings by each thread.
+    /// The residuals of all strings, `most` at most, in one set of parts for each thread.
     fn spread(&self, most: u64) -> Result<Vec<Parts>> {
         let (strings, k) = (self.strings, self.k);
         let part_count = part_count(most);

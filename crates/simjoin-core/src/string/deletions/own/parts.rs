@@ -35,7 +35,7 @@ pub(super) struct Parts {
     chunks: Vec<u64>,
     /// For each chunk, the one before it of the same part.
     before: Vec<u32>,
-    /// Of each part, the end of what is written.
+    /// The end of the residuals written to each part.
     ends: Vec<usize>,
     bits: u32,
 }

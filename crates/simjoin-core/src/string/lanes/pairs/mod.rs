@@ -159,9 +159,11 @@ type Symbols = [u8; BYTES + 64];
 struct Batch<const P: usize> {
     /// The match masks of each column, by each byte of a symbol.
     masks: [[u64; 8 * 64]; P],
-    /// Patterns from the start of their lane on, anything behind.
+    /// Patterns, aligned to the start of their lanes. Bytes behind a pattern are arbitrary, for Jaro's count
+    /// [`NO_SYMBOLS`].
     patterns: [Symbols; P],
-    /// Texts at the start or the end of their lane, no symbol beside where a count looks there.
+    /// Texts, aligned to the start or to the end of their lanes. Where a count reads the bytes beside a text,
+    /// they are [`NO_SYMBOLS`].
     texts: [Symbols; P],
     /// A number for each lane: the column in which the text starts, or Jaro's window.
     marks: [u8; 64],

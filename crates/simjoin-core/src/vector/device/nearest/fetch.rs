@@ -22,11 +22,11 @@ impl Fetcher {
     const THREADS: usize = 16;
     const LEAST_BYTES: usize = if cfg!(test) { 64 } else { 1 << 20 };
 
-    /// With pinned memory of a device.
+    /// A fetcher with pinned memory of a device.
     ///
     /// # Errors
     ///
-    /// Where it is refused.
+    /// Where the memory is refused.
     pub(super) fn of(device: &Device) -> Result<Self, DeviceError> {
         let bytes = if cfg!(test) { 1 << 16 } else { Self::BYTES };
         Ok(Self { pinned: device.pinned(bytes)? })

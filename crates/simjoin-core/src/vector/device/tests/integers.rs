@@ -14,7 +14,7 @@ use crate::vector::metric::{Metric, Threshold};
 /// The least and the greatest number, and the step from one to the next.
 type Grain = (f64, f64, f64);
 
-/// Those that distances of integers decide, and those that products do.
+/// The grains that distances of integers decide, and the grains that their products decide.
 const DISTANCES: [Grain; 5] = [
     (-128.0, 127.0, 1.0),
     (0.0, 255.0, 1.0),
@@ -23,7 +23,7 @@ const DISTANCES: [Grain; 5] = [
     (1000.0, 1255.0, 1.0),
 ];
 const PRODUCTS: [Grain; 3] = [(-128.0, 127.0, 1.0), (0.0, 1.0, 1.0), (-2.0, 2.0, 1.0)];
-/// Those that halves decide.
+/// The grains that halves decide.
 const OTHERS: [Grain; 4] =
     [(0.0, 256.0, 1.0), (-129.0, 127.0, 1.0), (-3.0, 3.0, 0.5), (-1e6, 1e6, 1000.0)];
 

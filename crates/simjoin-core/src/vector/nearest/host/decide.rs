@@ -7,7 +7,7 @@ use crate::util::cancel::CancelFlag;
 use crate::vector::metric::Metric;
 use crate::vector::nearest::side::SideColumn;
 
-/// Columns of which the function is computed at once.
+/// The columns for which the function is computed at once.
 const FOUR: usize = 4;
 
 /// The neighbours of some rows.

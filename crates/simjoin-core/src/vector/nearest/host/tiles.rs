@@ -76,7 +76,7 @@ pub(super) struct Grid<'a> {
     pub itself: bool,
     /// The rows, and the columns, of a stripe; a multiple of [`BLOCK`].
     pub stripe: usize,
-    /// By stripe of rows.
+    /// The lists of each stripe of rows.
     pub lists: Vec<Mutex<Lists>>,
     pub panel_reject: Vec<i32>,
     /// A bound on the `off` of columns.

@@ -21,7 +21,7 @@ pub(super) struct Written {
     /// Block by block, as rows; and panel by panel. Empty where they are not such.
     pub rows: Aligned<i32>,
     pub panels: Aligned<i32>,
-    /// By place.
+    /// The sums of the vector at each place.
     pub sums: Vec<ByteSums>,
     pub points: Vec<f32>,
     pub offs: Vec<f32>,
