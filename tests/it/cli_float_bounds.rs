@@ -1,7 +1,8 @@
 //! Parquet files whose statistics leave NaN out: statements over a file have the answers of the same
-//! statements over a table in memory.
+//! statements over a table in memory. Footers that contradict themselves are errors.
 
 use std::fmt::Write as _;
+use std::fs;
 
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
@@ -87,5 +88,27 @@ fn floats_of_parquet_are_those_of_memory() {
             assert_eq!(rows[0], rows[1], "{} of {made}", answers[1]);
             assert_eq!(rows[0], rows[2], "{} of {made}", answers[2]);
         }
+    }
+}
+
+/// The reader gives as many rows as the footer tells of, `count(*)` those of the row groups.
+#[test]
+fn a_footer_with_fewer_rows_than_its_row_groups_is_an_error() {
+    let folder = tempdir().expect("a folder");
+    let made = run(folder.path(), &["-q", "-c", "COPY (VALUES (1), (2)) TO 'a.parquet'"]);
+    assert!(made.ok, "{}", made.err);
+    let path = folder.path().join("a.parquet");
+    let mut bytes = fs::read(&path).expect("the file");
+    // The field `num_rows` of FileMetaData in Thrift's compact form, and the list of one row group behind it.
+    let rows = [0x16, 2 << 1, 0x19, 0x1c];
+    let places = bytes.windows(rows.len()).enumerate().filter(|(_, window)| *window == rows);
+    let places: Vec<usize> = places.map(|(place, _)| place).collect();
+    assert_eq!(places.len(), 1, "the footer has another form");
+    bytes[places[0] + 1] = 0;
+    fs::write(&path, bytes).expect("the file");
+    for sql in ["SELECT * FROM 'a.parquet'", "SELECT count(*) FROM 'a.parquet'"] {
+        let ran = run(folder.path(), &["-q", "-c", sql]);
+        let told = "a.parquet is damaged: its footer tells of 0 rows, and its row groups have 2";
+        assert!(!ran.ok && ran.err.contains(told), "{sql}: {} {}", ran.out, ran.err);
     }
 }

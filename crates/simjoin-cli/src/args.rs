@@ -15,15 +15,11 @@ use simjoin_session::table::{Columns, Expanded, MaxRows};
 /// thing in two tables, misspelt names, nearest rows. Without -c and -f, statements are read from
 /// standard input, with a prompt where that is a terminal; \? lists the commands there, \h the functions.
 #[derive(Debug, Parser)]
-#[command(name = "simjoin", version, about, args_conflicts_with_subcommands = true)]
+#[command(name = "simjoin", version, args_conflicts_with_subcommands = true)]
 pub struct Args {
     #[allow(missing_docs, reason = "clap would print it")]
     #[command(subcommand)]
     pub process: Option<Process>,
-
-    #[allow(missing_docs, reason = "clap would print it")]
-    #[command(flatten)]
-    pub session: SessionArgs,
 
     /// Run the SQL or backslash command and exit; repeatable
     #[arg(short = 'c', long, value_name = "SQL", num_args = 1..)]
@@ -44,6 +40,10 @@ pub struct Args {
     /// Folder that file names are relative to [default: the current one]
     #[arg(short = 'p', long, value_name = "DIR")]
     pub data_path: Option<PathBuf>,
+
+    #[allow(missing_docs, reason = "clap would print it")]
+    #[command(flatten)]
+    pub session: SessionArgs,
 
     /// Format of results
     #[arg(long, default_value = "automatic", ignore_case = true)]

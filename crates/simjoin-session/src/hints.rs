@@ -304,7 +304,7 @@ mod tests {
             ("SELECT * FROM x.parquet", "a file name needs quotes: FROM 'x.parquet'"),
             ("SELECT * FROM 'no/such.parquet'", "there is no file 'no/such.parquet' in "),
             ("SELECT * FROM 'no/*.parquet'", "no file matches"),
-            ("SELECT * FROM 'Cargo.lock'", "CREATE EXTERNAL TABLE"),
+            ("SELECT * FROM 'Cargo.toml'", "CREATE EXTERNAL TABLE"),
             ("SELECT id FROM t", "double quotes: \"Id\""),
             ("SELECT * FROM t WHERE name = \"x\"", "single quotes: 'x'"),
             ("SELECT jacard([1], [1])", "SHOW FUNCTIONS"),
