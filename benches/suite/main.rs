@@ -85,6 +85,11 @@ enum Command {
 }
 
 fn main() -> Result<()> {
+    // Cargo runs benches in the folder of their package; names of files mean the root of the repository.
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+    if std::path::Path::new(root).join("benches/suite").is_dir() {
+        std::env::set_current_dir(root)?;
+    }
     match Arguments::parse().command {
         None => selfcheck::run(),
         Some(Command::Generate(arguments)) => generate::run(&arguments),

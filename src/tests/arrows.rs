@@ -123,8 +123,11 @@ const RINGS: [(&str, usize); 5] = [
     ("plan/relations", 2),
 ];
 
+/// Folders, each with the size of its greatest ring.
+type Rings = &'static [(&'static str, usize)];
+
 /// The crates above this one, each with its rings and less than the number of its folders.
-const ABOVE: [(&str, &[(&str, usize)], usize); 4] = [
+const ABOVE: [(&str, Rings, usize); 4] = [
     ("simjoin-ballista", &[], 3),
     ("simjoin-cli", &[("", 2)], 0),
     ("simjoin-files", &[], 2),

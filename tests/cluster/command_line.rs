@@ -99,7 +99,8 @@ fn files_are_read_and_written_where_the_client_names_them() {
     let cluster = shared();
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().display().to_string();
-    let source = std::path::absolute(REFERENCES).unwrap();
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+    let source = std::path::Path::new(source).join(REFERENCES).canonicalize().unwrap();
     let sql = format!(
         "CREATE EXTERNAL TABLE refs STORED AS PARQUET LOCATION '{}'; \
          CREATE VIEW tokens AS SELECT id, word_tokens(title) AS toks FROM refs; \

@@ -2,7 +2,8 @@
 
 use std::process::Command;
 
-/// The `simjoin` binary without the options that the environment of the tests sets.
+/// The `simjoin` binary in the root of the repository, without the options that the environment of the tests
+/// sets.
 pub fn simjoin() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_simjoin"));
     for (name, _) in std::env::vars_os() {
@@ -11,6 +12,7 @@ pub fn simjoin() -> Command {
             command.env_remove(name.as_ref());
         }
     }
+    command.current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
     with_ctrl_c(&mut command);
     command
 }
