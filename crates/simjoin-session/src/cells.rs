@@ -31,6 +31,7 @@ impl Cell {
         Self(safe.split('\n').map(without_tabs).collect())
     }
 
+    /// The lines of the cell.
     pub fn lines(&self) -> &[String] {
         &self.0
     }
@@ -40,6 +41,7 @@ impl Cell {
         self.0.len() > 1 && self.0.iter().any(|line| line.contains('│'))
     }
 
+    /// The columns of the widest line.
     pub fn width(&self) -> usize {
         self.0.iter().map(|line| line.width()).max().unwrap_or(0)
     }

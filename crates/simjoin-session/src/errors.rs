@@ -15,7 +15,9 @@ use simjoin_files::storage;
 pub enum Signal {
     /// Ctrl-C.
     Interrupt,
+    /// The end of the terminal.
     HangUp,
+    /// A request to end.
     Terminate,
 }
 
@@ -33,9 +35,11 @@ impl Signal {
 /// Why a session or its command line stops.
 #[derive(Debug)]
 pub enum SessionError {
+    /// An error of DataFusion.
     Sql(DataFusionError),
     /// A file, flag or command that does not work.
     Usage(String),
+    /// An error of reading or writing.
     Io(io::Error),
     /// The reader of the output has gone.
     ClosedPipe,
@@ -169,6 +173,7 @@ fn parser_message(text: &str) -> String {
     text.trim_start_matches("sql parser error: ").to_string()
 }
 
+/// A text of several lines as one, without a backtrace.
 pub fn one_line(text: &str) -> String {
     let text = text.split(DataFusionError::BACK_TRACE_SEP).next().unwrap_or_default();
     text.lines().map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join(" ")

@@ -21,7 +21,7 @@
 
 // The prose of a module leads its reader to the private parts as well.
 #![allow(rustdoc::private_intra_doc_links)]
-#![warn(unreachable_pub)]
+#![warn(missing_docs, unreachable_pub)]
 
 pub mod analyze;
 pub mod args;

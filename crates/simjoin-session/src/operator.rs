@@ -12,8 +12,11 @@ const JOIN: &str = "SetSimilarityJoinExec: ";
 /// An operator of a plan that has run.
 #[derive(Debug)]
 pub struct Operator {
+    /// The number of operators above.
     pub depth: usize,
+    /// The line of the plan.
     pub description: String,
+    /// The counters.
     pub metrics: MetricsSet,
 }
 
@@ -24,6 +27,7 @@ impl Operator {
         Some(text.split_once(", threshold=").map_or(text, |(predicate, _)| predicate))
     }
 
+    /// The type of the operator.
     pub fn name(&self) -> &str {
         self.description.split([':', ' ']).next().unwrap_or_default()
     }
@@ -39,6 +43,7 @@ impl Operator {
         metrics.map(|metric| metric.value().as_usize() as u64).sum()
     }
 
+    /// The time of a counter.
     pub fn time(&self, name: &str) -> Duration {
         Duration::from_nanos(self.count(name))
     }

@@ -29,6 +29,7 @@ pub struct Held {
 }
 
 impl Held {
+    /// A session with `limits`, and no tables yet.
     pub fn new(limits: Limits) -> Self {
         Self { limits, tables: Tables::default() }
     }
@@ -95,6 +96,7 @@ impl Watch for () {
 
 /// A statement that can run.
 pub struct Prepared {
+    /// The query, or the result of the statement.
     pub frame: DataFrame,
     /// Probable mistakes, which the plan shows.
     pub warnings: Vec<String>,

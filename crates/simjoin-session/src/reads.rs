@@ -64,6 +64,7 @@ pub fn start() {
     *READS.lock() = Some(Reads::default());
 }
 
+/// Forgets the files of the statement.
 pub fn stop() {
     *READS.lock() = None;
 }
@@ -78,6 +79,7 @@ pub fn bytes() -> u64 {
 pub struct WatchedFiles(Arc<dyn ObjectStore>);
 
 impl WatchedFiles {
+    /// A store that tells of the local files it opens.
     pub fn new(files: Arc<dyn ObjectStore>) -> Layered<Self> {
         Layered(Self(files))
     }

@@ -23,7 +23,9 @@ const LEGIBLE: usize = 20;
 /// How many rows the table format prints.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MaxRows {
+    /// A number of rows.
     Limited(usize),
+    /// All rows.
     Unlimited,
 }
 
@@ -57,7 +59,9 @@ pub enum Expanded {
 pub enum Columns {
     /// The width of the terminal, if standard output is one; otherwise no limit.
     Auto,
+    /// A number of columns.
     Limited(usize),
+    /// Tables of any width.
     Unlimited,
 }
 
@@ -91,6 +95,7 @@ impl std::fmt::Display for Columns {
 pub struct Fit {
     /// Columns of the terminal; `None` for tables of any width.
     pub width: Option<usize>,
+    /// Whether tables are turned.
     pub expanded: Expanded,
     /// Cells of any length are shown whole.
     pub whole_cells: bool,
@@ -100,6 +105,7 @@ impl Fit {
     /// Tables as wide as their cells.
     pub const NONE: Self = Self { width: None, expanded: Expanded::Off, whole_cells: true };
 
+    /// The fit of a table into `columns`.
     pub fn new(columns: Columns, expanded: Expanded) -> Self {
         let width = match columns {
             Columns::Auto => terminal_width(),
@@ -141,6 +147,7 @@ pub struct TableWriter {
 }
 
 impl TableWriter {
+    /// A table of `schema`, of at most `maxrows` rows.
     pub fn new(schema: SchemaRef, maxrows: MaxRows, format: FormatOptions, fit: Fit) -> Self {
         let limit = match maxrows {
             MaxRows::Limited(rows) => rows,

@@ -38,6 +38,7 @@ pub struct Tables(Mutex<Option<(Arc<dyn MemoryPool>, MemoryReservation)>>);
 
 /// A statement whose rows have been gathered, and their memory.
 pub struct Gathered {
+    /// The statement, over the rows.
     pub plan: LogicalPlan,
     _memory: Arc<MemoryReservation>,
 }

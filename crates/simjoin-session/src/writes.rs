@@ -59,6 +59,7 @@ const SINGLE_FILE: &str = "single_file_output";
 
 /// A COPY into a pipe or a device.
 pub struct ToPipe {
+    /// The pipe or the device.
     pub path: PathBuf,
     /// The rows.
     pub input: LogicalPlan,

@@ -123,6 +123,7 @@ pub(super) enum Unit {
 }
 
 impl PlanStatus {
+    /// The progress of a plan that runs.
     pub fn new(plan: Arc<dyn ExecutionPlan>) -> Self {
         let join = find_join(&plan).cloned();
         let mut inputs: Vec<Input> = match &join {
