@@ -35,6 +35,10 @@
 //! # }
 //! ```
 
+// The prose of a module leads its reader to the private parts as well.
+#![allow(rustdoc::private_intra_doc_links)]
+#![warn(missing_docs, unreachable_pub)]
+
 mod address;
 pub mod client;
 mod codec;

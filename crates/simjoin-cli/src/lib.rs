@@ -5,9 +5,9 @@
 //! the [`prompt`], or as a [`script`] from `-c`, from files and from standard input: its [`lines`]
 //! are cut into statements ([`input`]). A [`Shell`] runs them one by one on the [`threads`] of the
 //! statements; lines with a backslash are [`commands`]. Results stream through [`output`], tables
-//! through [`table`], fitted to the terminal and without characters that it would obey ([`escape`]);
-//! [`progress`] tells what a long statement does; Ctrl-C goes through [`interrupt`]; [`errors`]
-//! turns an error into one line and a hint.
+//! through [`table`](simjoin_session::table), fitted to the terminal and without characters that it
+//! would obey ([`escape`](simjoin_session::escape)); [`progress`] tells what a long statement does;
+//! Ctrl-C goes through [`interrupt`]; [`errors`] turns an error into one line and a hint.
 //!
 //! With `--scheduler`, statements run on a cluster; the sub-commands `scheduler` and `executor`
 //! start its processes, `cluster` shows what it does ([`cluster`]).
@@ -16,7 +16,7 @@
 //! when every statement succeeded, 1 when one failed, 2 for a wrong command line and 130 after
 //! Ctrl-C, 143 after SIGTERM, 129 after SIGHUP. A reader that closes the pipe, such as `head`, ends
 //! the program quietly. However it ends, no temporary file stays; the next
-//! start removes those of a process that was killed ([`spill_folders`]).
+//! start removes those of a process that was killed ([`spill_folders`](simjoin_session::spill_folders)).
 
 // The prose of a module leads its reader to the private parts as well.
 #![allow(rustdoc::private_intra_doc_links)]
