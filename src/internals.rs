@@ -74,29 +74,10 @@ pub mod vector {
     use std::sync::Arc;
 
     use crate::engine::Family;
-    use crate::vector::VectorFamily;
 
     /// The family.
     pub fn family() -> Arc<dyn Family> {
-        Arc::new(VectorFamily::default().with_comparisons(crate::published::OF_DISTANCES))
-    }
-}
-
-/// Strategies and techniques that only comparisons run.
-pub mod published {
-    use crate::engine::Strategy;
-    use crate::set::SetJoin;
-
-    /// The strategies of sets that only joins which name them run.
-    pub fn of_sets() -> &'static [&'static dyn Strategy<SetJoin>] {
-        crate::published::OF_SETS
-    }
-
-    /// Intersections of large sets on a GPU.
-    pub mod intersection {
-        pub use crate::published::intersection::{
-            Overlaps, PinnedSets, Technique, Tuning, overlaps,
-        };
+        Arc::new(crate::session::vectors())
     }
 }
 

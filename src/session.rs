@@ -27,7 +27,6 @@ use crate::plan::{
     KeepUnanalyzed, LiftConditions, MarkSimilarityJoins, NumberAliases, PairFunction,
     PairFunctionPlanner, RestoreUnanalyzed, SimJoinQueryPlanner, insist, marker_functions,
 };
-use crate::published;
 use crate::set::{Measure, SetFamily};
 use crate::sql::{restore_definition, rewrite_sql_with_dialect};
 use crate::string::{StringFamily, StringFunction};
@@ -71,15 +70,23 @@ pub fn install(mut builder: SessionStateBuilder) -> Result<SessionStateBuilder> 
     install_families(builder, families())
 }
 
+/// The family of sets, with the strategies that only comparisons run.
+pub(crate) fn sets() -> SetFamily {
+    SetFamily::with_comparisons(simjoin_published::OF_SETS)
+}
+
+/// The family of vectors, with the strategies that only comparisons run.
+pub(crate) fn vectors() -> VectorFamily {
+    VectorFamily::new(vector_function).with_comparisons(simjoin_published::OF_DISTANCES)
+}
+
 /// The families of similarities of every session: sets of tokens, texts, and vectors.
 pub fn families() -> Families {
     #[cfg(test)]
     simjoin_core::tuning::for_tests();
-    let sets = SetFamily::with_comparisons(published::OF_SETS);
-    let vectors = VectorFamily::new(vector_function).with_comparisons(published::OF_DISTANCES);
     Families::new([
         Member {
-            family: Arc::new(sets),
+            family: Arc::new(sets()),
             function_of: |udf| measure_of(udf).map(Measure::function),
             source_of: |argument, _| {
                 let (text, tokenizer) = text_source(argument)?;
@@ -92,7 +99,7 @@ pub fn families() -> Families {
             source_of: |_, _| None,
         },
         Member {
-            family: Arc::new(vectors),
+            family: Arc::new(vectors()),
             function_of: |udf| metric_of(udf).map(Metric::function),
             source_of: |argument, schema| {
                 let cast = argument.downcast_ref::<CastExpr>()?;

@@ -1,22 +1,20 @@
-//! The registry of strategies: the lists of all families that a session knows, and what only comparisons
+//! The registry of strategies: the lists of all families that a session knows, with what only comparisons
 //! run.
 
 use crate::engine::StrategyInfo;
+use crate::session::{sets, vectors};
 #[cfg(test)]
 use crate::string;
-use crate::{published, set, vector};
 
 /// The strategies of sets: those that `auto` compares, in the order in which equal estimates are preferred,
 /// and those that a join has to name.
 pub fn of_sets() -> Vec<StrategyInfo> {
-    let all = set::strategies::STRATEGIES.iter().chain(published::OF_SETS);
-    all.map(|strategy| StrategyInfo::of(*strategy)).collect()
+    sets().strategies()
 }
 
 /// The strategies of distances between vectors, in the same order. Other metrics have fewer.
 pub fn of_vectors() -> Vec<StrategyInfo> {
-    let all = vector::STRATEGIES.iter().chain(published::OF_DISTANCES);
-    all.map(|strategy| StrategyInfo::of(*strategy)).collect()
+    vectors().strategies()
 }
 
 /// The strategies of texts, in the same order.

@@ -17,8 +17,8 @@ use datafusion_simjoin::internals::engine::{
 };
 use datafusion_simjoin::internals::set::{Measure, SetCollection, SetFamily};
 use datafusion_simjoin::internals::simd::Simd;
+use datafusion_simjoin::internals::strategies;
 use datafusion_simjoin::internals::util::cancel::CancelFlag;
-use datafusion_simjoin::internals::{published, strategies};
 use datafusion_simjoin::spec::{Call, Predicate, Side};
 
 use crate::data;
@@ -155,7 +155,7 @@ pub fn self_join(sets: &Arc<SetCollection>, point: &Point) -> Result<Joined> {
     let call = Call { function: point.measure.function(), first: Side::Left };
     let types = DataType::new_list(DataType::UInt32, true);
     let predicate = Predicate::new(call, point.threshold);
-    let family = SetFamily::with_comparisons(published::of_sets());
+    let family = SetFamily::with_comparisons(simjoin_published::OF_SETS);
     let matcher = family.bind(predicate, [Argument::of_type(&types); 2])?;
     let build: Arc<dyn Collection> = Arc::<SetCollection>::clone(sets);
     let request = Request {

@@ -13,12 +13,10 @@ use arrow::datatypes::{DataType, Field};
 use datafusion::common::{Result, exec_datafusion_err, exec_err};
 use datafusion_simjoin::config::{DeviceChoice, StrategyName};
 use datafusion_simjoin::internals::gpu::Device;
-use datafusion_simjoin::internals::published::intersection::{
-    PinnedSets, Technique, Tuning, overlaps,
-};
 use datafusion_simjoin::internals::set::Measure;
 use datafusion_simjoin::internals::set::intersection::size;
 use datafusion_simjoin::internals::simd::Simd;
+use simjoin_published::intersection::{PinnedSets, Technique, Tuning, overlaps};
 
 use crate::csv::median;
 use crate::data;

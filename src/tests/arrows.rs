@@ -4,25 +4,25 @@
 //!
 //! ```text
 //! session ─► plan ─► exec, shuffle ─► families ─► core: engine ─► predicate
-//! plan ─► nearest ─► exec;  session ─► core: set, string, vector, published
+//! plan ─► nearest ─► exec;  session ─► core: set, string, vector; published
 //! ```
 //!
 //! [`ALLOWED`] has the others: to helpers, options and functions.
 
 use std::collections::BTreeSet;
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::structure::{assert_directions, assert_no_tokens, assert_rings, code, files, used};
 
 /// The folders of `simjoin-core`.
-const BELOW: [&str; 14] = [
+const BELOW: [&str; 13] = [
     "engine",
     "error",
     "gpu",
     "memory",
     "offload",
     "predicate",
-    "published",
     "set",
     "simd",
     "string",
@@ -40,18 +40,7 @@ const ALLOWED: [(&str, &[&str]); 14] = [
     ("functions", &["error", "set", "simd", "spec", "string", "util", "values", "vector"]),
     (
         "internals",
-        &[
-            "engine",
-            "operator",
-            "published",
-            "session",
-            "set",
-            "shuffle",
-            "simd",
-            "strategies",
-            "util",
-            "vector",
-        ],
+        &["engine", "operator", "session", "set", "shuffle", "simd", "strategies", "util"],
     ),
     ("nearest", &["config", "engine", "error", "exec", "families", "operator", "spec", "util"]),
     ("operator", &["error"]),
@@ -73,23 +62,12 @@ const ALLOWED: [(&str, &[&str]); 14] = [
     ("results", &["operator", "util"]),
     (
         "session",
-        &[
-            "config",
-            "engine",
-            "families",
-            "functions",
-            "plan",
-            "published",
-            "set",
-            "sql",
-            "string",
-            "vector",
-        ],
+        &["config", "engine", "families", "functions", "plan", "set", "sql", "string", "vector"],
     ),
     ("shuffle", &["engine", "operator", "spec"]),
     ("spec", &["predicate"]),
     ("sql", &[]),
-    ("strategies", &["engine", "published", "set", "string", "vector"]),
+    ("strategies", &["engine", "session", "string"]),
 ];
 
 /// The modules of `exec`; each may use those that stand before it.
@@ -186,6 +164,22 @@ fn modules_of_the_operator_depend_on_earlier_ones() {
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     assert_eq!(met.len(), WITHIN_EXEC.len(), "a module is gone");
+}
+
+/// The crate of what only comparisons run is known to the session alone.
+#[test]
+fn only_the_session_names_the_published_systems() {
+    const CRATE: &str = concat!("simjoin", "_published");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut all = vec![];
+    ["src", "crates", "python/src"]
+        .into_iter()
+        .for_each(|folder| files(&root.join(folder), &mut all));
+    let own = root.join("crates/simjoin-published");
+    all.retain(|path| !path.starts_with(&own));
+    assert!(all.len() > 500, "{} files", all.len());
+    all.retain(|path| fs::read_to_string(path).unwrap().contains(CRATE));
+    assert_eq!(all, [src().join("session.rs")]);
 }
 
 /// No folder above the boundary names what only one family has.

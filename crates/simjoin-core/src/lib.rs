@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! predicate ─► engine: family ─► matcher ─► strategy ─► cursor ─► matches
-//!                 ▲          set, string, vector: rules, items, strategies; published: systems of papers
+//!                 ▲          set, string, vector: rules, items, strategies
 //!                 └─ values (Arrow columns), memory, error, simd, util
 //!              offload ─► gpu: devices, queues, kernels
 //! ```
@@ -30,7 +30,6 @@ pub mod gpu;
 pub mod memory;
 pub mod offload;
 pub mod predicate;
-pub mod published;
 pub mod set;
 pub mod simd;
 pub mod string;
@@ -43,6 +42,10 @@ pub mod vector;
 #[path = "../../../tests/emulator/mod.rs"]
 #[allow(dead_code, unreachable_pub)]
 mod emulator;
+#[cfg(test)]
+#[path = "../tests/harness/mod.rs"]
+#[allow(dead_code, unreachable_pub, unused_imports)]
+mod harness;
 #[cfg(test)]
 #[path = "../../../tests/structure/mod.rs"]
 #[allow(dead_code, unreachable_pub)]

@@ -2,7 +2,6 @@
 //!
 //! ```text
 //! set, string, vector ─► offload ─► engine, gpu;  set, string, vector ─► gpu, simd, values
-//! published ─► set, vector
 //! ```
 
 use std::path::{Path, PathBuf};
@@ -11,7 +10,7 @@ use crate::structure::modules::{assert_order, assert_rings_of_files};
 use crate::structure::{assert_directions, assert_no_tokens, assert_rings};
 
 /// The folders that each folder may use.
-const ALLOWED: [(&str, &[&str]); 15] = [
+const ALLOWED: [(&str, &[&str]); 14] = [
     ("datafusion", &["error", "gpu", "memory"]),
     ("engine", &["error", "memory", "predicate", "simd", "util", "values"]),
     ("error", &[]),
@@ -19,7 +18,6 @@ const ALLOWED: [(&str, &[&str]); 15] = [
     ("memory", &["error"]),
     ("offload", &["engine", "error", "gpu", "memory", "util"]),
     ("predicate", &["error"]),
-    ("published", &["engine", "error", "gpu", "memory", "offload", "set", "vector"]),
     (
         "set",
         &[

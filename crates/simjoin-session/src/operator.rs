@@ -65,6 +65,7 @@ pub fn operators(plan: &Arc<dyn ExecutionPlan>, depth: usize, found: &mut Vec<Op
 }
 
 #[cfg(test)]
+#[allow(missing_docs)]
 pub mod tests {
     use datafusion::physical_plan::metrics::{Count, Metric, MetricValue, Time};
 

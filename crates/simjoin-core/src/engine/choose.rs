@@ -231,9 +231,7 @@ pub(super) fn admitted<M: Matcher>(
 ) -> Result<Admitted<M::Join>> {
     let own = matcher.strategies();
     let all: Vec<_> = own.iter().chain(matcher.comparisons()).copied().collect();
-    let names = |strategies: &[&'static dyn Strategy<M::Join>]| {
-        listed(strategies.iter().map(|strategy| strategy.name()))
-    };
+    let names = |strategies: &[&'static dyn Strategy<M::Join>]| names_among(&all, strategies);
     let named: Vec<_> = match choice.name() {
         None => own.to_vec(),
         Some(name) => all.iter().copied().filter(|strategy| strategy.name() == name).collect(),
@@ -276,6 +274,21 @@ pub(super) fn admitted<M: Matcher>(
         );
     }
     Ok(found)
+}
+
+/// The names of some of all strategies, each once: a name may stand for a strategy on the CPU and for another one
+/// on GPUs.
+fn names_among<J: Join>(
+    all: &[&'static dyn Strategy<J>],
+    some: &[&'static dyn Strategy<J>],
+) -> String {
+    let mut names: Vec<&str> = vec![];
+    for name in all.iter().map(|strategy| strategy.name()) {
+        if !names.contains(&name) && some.iter().any(|strategy| strategy.name() == name) {
+            names.push(name);
+        }
+    }
+    listed(names)
 }
 
 /// A strategy in a placement.
@@ -375,7 +388,8 @@ fn compare<J: Join>(
     placements: &[Placement],
     context: PrepareContext<'_>,
 ) -> Result<Vec<Compared<J>>> {
-    let terms = Terms { is_only: strategies.len() == 1, placements, context };
+    let is_only = strategies.windows(2).all(|pair| pair[0].name() == pair[1].name());
+    let terms = Terms { is_only, placements, context };
     let runs =
         |strategy: &&dyn Strategy<J>| placements.iter().any(|&place| strategy.runs_on(place));
     let mut compared = vec![];

@@ -40,7 +40,6 @@ pub enum Orders {
 
 impl Orders {
     /// The orders of a join that is not mirrored.
-    #[cfg(test)]
     pub fn of(pairing: Pairing) -> Self {
         match pairing {
             Pairing::All => Self::Given,
@@ -197,7 +196,7 @@ pub trait Join: Debug + Send + Sync + 'static {
 /// The terms on which a strategy estimates its cost.
 #[derive(Debug, Clone, Copy)]
 pub struct Terms<'a> {
-    /// Whether no other strategy is compared: the estimate decides about parts of this one alone.
+    /// Whether no strategy of another name is compared: the estimate decides about parts of this one alone.
     pub is_only: bool,
     /// The placements that are compared.
     pub placements: &'a [Placement],
@@ -389,6 +388,22 @@ impl StrategyInfo {
     pub fn of<J: Join>(strategy: &dyn Strategy<J>) -> Self {
         let [on_cpu, on_gpu] = [Placement::Cpu, Placement::Gpu].map(|p| strategy.runs_on(p));
         Self { name: strategy.name(), on_cpu, on_gpu }
+    }
+
+    /// The strategies of a family, in their order. Those of one name are one entry, which runs wherever one of
+    /// them does.
+    pub fn listed<J: Join>(strategies: &[&[&'static dyn Strategy<J>]]) -> Vec<Self> {
+        let mut infos: Vec<Self> = vec![];
+        for info in strategies.iter().copied().flatten().map(|strategy| Self::of(*strategy)) {
+            match infos.iter_mut().find(|known| known.name == info.name) {
+                Some(known) => {
+                    known.on_cpu |= info.on_cpu;
+                    known.on_gpu |= info.on_gpu;
+                }
+                None => infos.push(info),
+            }
+        }
+        infos
     }
 
     /// [`Strategy::name`].

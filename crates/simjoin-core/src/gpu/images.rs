@@ -2,7 +2,8 @@
 
 /// Machine code, aligned as its format has it.
 #[repr(C, align(16))]
-pub(crate) struct Aligned<B: ?Sized>(pub B);
+#[doc(hidden)]
+pub struct Aligned<B: ?Sized>(pub B);
 
 /// A program, compiled ahead by `kernels/build.py` for several kinds of devices.
 #[derive(Debug)]
@@ -13,11 +14,12 @@ pub struct Images {
     pub ptx: &'static str,
 }
 
-/// Embeds the images of a program of `kernels/`; for
+/// Embeds the images of a program of `kernels/` in a crate of `crates/`; for
 /// compute capability 9.0 it takes the image of an architecture, `sm_90` unless another one is named.
+#[macro_export]
 macro_rules! images {
     ($name:literal) => {
-        images!($name, "sm_90")
+        $crate::images!($name, "sm_90")
     };
     ($name:literal, $hopper:literal) => {{
         use $crate::gpu::{Aligned, Images};
@@ -50,4 +52,4 @@ macro_rules! images {
     }};
 }
 
-pub(crate) use images;
+pub use images;

@@ -32,9 +32,9 @@ pub mod tests;
 
 pub use device::Device;
 pub use error::DeviceError;
-pub(crate) use images::Aligned;
-pub use images::Images;
-pub(crate) use images::images;
+#[doc(hidden)]
+pub use images::Aligned;
+pub use images::{Images, images};
 pub use memory::PinnedBuffer;
 pub use module::{Grid, Kernel};
 pub(crate) use pod::Pod;

@@ -232,7 +232,7 @@ impl Stage<'_> {
     /// # Safety
     ///
     /// The bytes stay where they are, unchanged, until the work is answered.
-    pub(crate) unsafe fn copy(&mut self, at: u64, bytes: &[u8]) -> Result<()> {
+    pub unsafe fn copy(&mut self, at: u64, bytes: &[u8]) -> Result<()> {
         if bytes.is_empty() {
             return Ok(());
         }
@@ -270,7 +270,7 @@ impl Stage<'_> {
     ///
     /// The kernel comes from this stage, takes one argument of the type `A`, and reaches for
     /// memory of this device alone that lives until the work is answered.
-    pub(crate) unsafe fn launch<A: Copy>(
+    pub unsafe fn launch<A: Copy>(
         &mut self,
         kernel: Kernel,
         grid: Grid,

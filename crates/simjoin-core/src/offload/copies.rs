@@ -27,7 +27,6 @@ impl<T: Default> Copies<T> {
     }
 
     /// Forgets all copies. A copy in use stays until its last user drops it.
-    #[cfg(test)]
     pub fn clear(&self) {
         self.0.lock().clear();
     }

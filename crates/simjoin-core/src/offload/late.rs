@@ -80,7 +80,10 @@ impl OnCpu {
     }
 
     /// The join on the CPU alone.
-    #[cfg(test)]
+    ///
+    /// # Errors
+    ///
+    /// When memory is refused.
     pub(crate) fn into_prepared(self) -> Result<Arc<dyn PreparedJoin>> {
         let Shared { cpu, wanted, reservation, .. } = &*self.join.0;
         prepare_with(cpu.as_ref(), *wanted, reservation, &CancelFlag::default())

@@ -6,7 +6,7 @@ use std::slice;
 use crate::gpu::{DeviceError, Pod, Results};
 
 /// Arrays begin at multiples of this.
-pub(crate) const ALIGNMENT: u64 = 256;
+pub const ALIGNMENT: u64 = 256;
 
 /// Lays arrays out one behind the other.
 #[derive(Debug, Default)]

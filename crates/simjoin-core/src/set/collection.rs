@@ -109,6 +109,11 @@ impl SetCollection {
         &self.copies
     }
 
+    /// Removes the copies from all devices.
+    pub fn leave_devices(&self) {
+        self.copies.clear();
+    }
+
     /// The first set whose tokens begin at place `token` of all tokens, or behind.
     pub(crate) fn first_set_from(&self, token: u64) -> SetId {
         let sets = self.len() as usize;

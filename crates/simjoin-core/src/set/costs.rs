@@ -42,7 +42,7 @@ pub mod nanos {
     pub(super) const PACK: f64 = 3.0;
 
     /// Taking up all probe sets, looking their prefixes up, and indexing those of the build sets.
-    pub(crate) fn lookups(statistics: &Statistics) -> f64 {
+    pub fn lookups(statistics: &Statistics) -> f64 {
         statistics.lookups * LOOKUP + statistics.indexed * INDEX + statistics.probed * SET
     }
 }
@@ -70,7 +70,7 @@ pub struct Parts {
 
 /// Candidates in front of the bitmap filter.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Filtered {
+pub struct Filtered {
     /// [`Parts::words`].
     pub words: usize,
     /// Nanoseconds of a core until the candidates are found, and those among them in which others wait.
@@ -83,7 +83,7 @@ pub(crate) struct Filtered {
 
 impl Filtered {
     /// Candidates from postings without signatures.
-    pub(crate) fn without_signatures(join: &SetJoin, nanos: f64, candidates: f64) -> Self {
+    pub fn without_signatures(join: &SetJoin, nanos: f64, candidates: f64) -> Self {
         Self { words: 0, nanos, alone: 0.0, candidates, signed: join.signed_share(0) }
     }
 
@@ -158,7 +158,7 @@ pub fn indexed(join: &SetJoin) -> f64 {
 
 /// The verification of candidates from one of several filters that takes the least time on the threads
 /// of the join.
-pub(crate) fn cheapest(join: &SetJoin, place: Verification, filtered: &[Filtered]) -> Parts {
+pub fn cheapest(join: &SetJoin, place: Verification, filtered: &[Filtered]) -> Parts {
     let elapsed = |parts: &Parts| parts.cost.elapsed(join.statistics.threads);
     let parts = filtered.iter().flat_map(|filtered| filtered.verified(join, place));
     let least = parts.min_by(|a, b| elapsed(a).total_cmp(&elapsed(b)));

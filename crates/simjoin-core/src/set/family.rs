@@ -6,6 +6,7 @@ use arrow::datatypes::DataType;
 
 use crate::engine::{
     AnyMatcher, Argument, Axis, Family, NeighbourRequest, NeighbourSearch, PlaceReader, Strategy,
+    StrategyInfo,
 };
 use crate::error::{Result, plan_err};
 use crate::predicate::{Function, Predicate, Side};
@@ -16,6 +17,7 @@ use crate::set::matcher::{SetMatcher, Sources};
 use crate::set::measure::{Bounds, FAMILY, Measure};
 use crate::set::nearest;
 use crate::set::shape::ShapeReader;
+use crate::set::strategies::STRATEGIES;
 use crate::values::TokenKind;
 
 /// The six measures over sets of tokens.
@@ -52,6 +54,12 @@ impl SetFamily {
     /// The family with further strategies, for joins that name them.
     pub fn with_comparisons(comparisons: &'static [&'static dyn Strategy<SetJoin>]) -> Self {
         Self { comparisons }
+    }
+
+    /// The strategies that `auto` compares, in the order in which equal estimates are preferred, and the
+    /// further ones.
+    pub fn strategies(&self) -> Vec<StrategyInfo> {
+        StrategyInfo::listed(&[STRATEGIES, self.comparisons])
     }
 }
 

@@ -15,7 +15,7 @@ use crate::set::join_spec::JoinSpec;
 
 /// Candidates from an inverted index over prefixes, verified by merging.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum FilterVerify {
+pub enum FilterVerify {
     /// Prefix and length filter (Bayardo, Ma, Srikant: "Scaling up all pairs similarity search",
     /// WWW 2007).
     AllPairs,
@@ -32,51 +32,30 @@ impl Strategy<SetJoin> for FilterVerify {
         }
     }
 
-    fn runs_on(&self, _: Placement) -> bool {
-        true
-    }
-
     fn estimate(&self, join: &mut SetJoin, terms: &Terms<'_>) -> Result<Estimate> {
         if join.is_long() {
             join.sample(terms.context)?;
         }
-        let parts = |placement: Placement, verification: Verification| {
-            terms.has(placement).then(|| self.cheapest(join, verification))
-        };
-        let cpu = parts(Placement::Cpu, Verification::Cpu);
-        // Verification there pays nowhere that has been measured: only joins that name it get it.
-        let gpu = terms.is_only.then(|| parts(Placement::Gpu, Verification::Device)).flatten();
-        let cost = |parts: Option<Parts>| parts.map(|parts| parts.cost);
-        Ok(Estimate::new(cost(cpu), cost(gpu), PlacedParts { cpu, gpu }))
+        let cpu = terms.has(Placement::Cpu).then(|| self.cheapest(join, Verification::Cpu));
+        Ok(Estimate::new(cpu.map(|parts| parts.cost), None, cpu))
     }
 
     fn prepare(
         &self,
         join: &SetJoin,
         estimate: &Estimate,
-        device: Option<&Arc<DeviceJoin>>,
+        _: Option<&Arc<DeviceJoin>>,
         context: PrepareContext<'_>,
     ) -> Result<Arc<dyn PreparedJoin>> {
-        let PlacedParts { cpu, gpu } = *estimate.parts()?;
-        let (parts, place) = match device {
-            Some(_) => (gpu, Verification::Device),
-            None => (cpu, Verification::Cpu),
-        };
-        let parts = parts.unwrap_or_else(|| self.cheapest(join, place));
-        self.prepare_parts(join, parts, device, context)
+        let parts = *estimate.parts::<Option<Parts>>()?;
+        let parts = parts.unwrap_or_else(|| self.cheapest(join, Verification::Cpu));
+        self.prepare_parts(join, parts, None, context)
     }
-}
-
-/// The cheapest parts in the placements that were compared.
-#[derive(Debug, Clone, Copy)]
-struct PlacedParts {
-    cpu: Option<Parts>,
-    gpu: Option<Parts>,
 }
 
 impl FilterVerify {
     /// The parts that take the least time where candidates are verified there.
-    pub(crate) fn cheapest(self, join: &SetJoin, place: Verification) -> Parts {
+    pub fn cheapest(self, join: &SetJoin, place: Verification) -> Parts {
         match self {
             Self::AllPairs => costs::all_pairs(join, place),
             Self::PPJoin => costs::positional(join, place),
@@ -92,7 +71,12 @@ impl FilterVerify {
         self.prepare_parts(join, self.cheapest(join, Verification::Cpu), None, context)
     }
 
-    fn prepare_parts(
+    /// The join with given parts, its candidates verified on devices where some are given.
+    ///
+    /// # Errors
+    ///
+    /// When memory is refused, or the work cancelled.
+    pub fn prepare_parts(
         self,
         join: &SetJoin,
         Parts { words, signed, .. }: Parts,

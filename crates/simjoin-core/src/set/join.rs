@@ -122,7 +122,7 @@ impl SetJoin {
     }
 
     /// The share of postings that pass with signatures of `SuffixTest::WIDTHS[width]` words.
-    pub(crate) fn suffix_share(&self, width: usize) -> f64 {
+    pub fn suffix_share(&self, width: usize) -> f64 {
         match &self.sampled {
             Some(sampled) => sampled.suffixes[width],
             None => expected_share(self.statistics.average_size(), SuffixTest::WIDTHS[width]),

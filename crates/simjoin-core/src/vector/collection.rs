@@ -14,7 +14,7 @@ use crate::error::{Result, exec_err};
 
 /// The value that a row is joined by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Content {
+pub enum Content {
     /// Nothing: it matches nothing.
     None,
     /// A list with a NULL element, which matches nothing and must have the others' length.
@@ -27,7 +27,7 @@ pub(super) enum Content {
 
 /// A row that has been read.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct ReadRow {
+pub struct ReadRow {
     /// Its number in the order of the input.
     pub row: u32,
     pub key: KeyId,
@@ -51,7 +51,7 @@ impl ReadRow {
 
 /// Rows that have been read, with their numbers.
 #[derive(Debug, Clone, Default)]
-pub(super) struct ReadRows {
+pub struct ReadRows {
     pub rows: Vec<ReadRow>,
     pub numbers: VectorNumbers,
 }
@@ -62,15 +62,14 @@ impl ReadRows {
     }
 
     /// Makes the numbers narrow, where all of them are `f32`.
-    #[cfg(test)]
-    pub(super) fn narrowed(self) -> Self {
+    pub fn narrowed(self) -> Self {
         Self { numbers: self.numbers.narrowed(), ..self }
     }
 }
 
 /// Items of one blocking key.
 #[derive(Debug, Clone)]
-pub(super) struct Run {
+pub struct Run {
     pub key: KeyId,
     pub items: Range<ItemId>,
     /// The least and the greatest number of dimensions.
@@ -166,7 +165,7 @@ impl Vectors {
         &self.copies
     }
 
-    pub(crate) fn is_vector(&self, item: ItemId) -> bool {
+    pub fn is_vector(&self, item: ItemId) -> bool {
         self.contents[item as usize] == Content::Vector
     }
 
@@ -188,12 +187,12 @@ impl Vectors {
         }
     }
 
-    pub(super) fn runs(&self) -> &[Run] {
+    pub fn runs(&self) -> &[Run] {
         &self.runs
     }
 
     /// The run of a key.
-    pub(super) fn run(&self, key: KeyId) -> Option<&Run> {
+    pub fn run(&self, key: KeyId) -> Option<&Run> {
         let place = self.runs.binary_search_by_key(&key, |run| run.key).ok()?;
         self.runs.get(place)
     }

@@ -12,9 +12,10 @@ use super::metric::{FAMILY, Metric, Threshold};
 use super::nan::{self, VectorFunction};
 use super::nearest;
 use super::numbers::holds_vectors;
+use super::strategies::STRATEGIES;
 use crate::engine::{
     AnyMatcher, Argument, Axis, Family, NeighbourRequest, NeighbourSearch, Origin, PlaceReader,
-    RowPlaces, Strategy, check_arguments,
+    RowPlaces, Strategy, StrategyInfo, check_arguments,
 };
 use crate::error::{Result, plan_err};
 use crate::predicate::{Function, Predicate, Side};
@@ -39,6 +40,12 @@ impl VectorFamily {
         comparisons: &'static [&'static dyn Strategy<VectorJoin>],
     ) -> Self {
         Self { comparisons }
+    }
+
+    /// The strategies of distances that `auto` compares, in the order in which equal estimates are preferred,
+    /// and the further ones. Other metrics have fewer.
+    pub fn strategies(&self) -> Vec<StrategyInfo> {
+        StrategyInfo::listed(&[STRATEGIES, self.comparisons])
     }
 }
 

@@ -28,7 +28,7 @@ const CHECK_EVERY: usize = 1 << 16;
 
 /// How a collection is made.
 #[derive(Clone, Copy)]
-pub(super) struct Gathering<'a> {
+pub struct Gathering<'a> {
     /// The purpose for which its vectors are ordered, if at all.
     pub order: Option<OrderRequest>,
     pub threads: usize,
@@ -60,8 +60,11 @@ impl Vectors {
 
     /// The collection of rows that were read in several parts, whose numbers differ, by one thread. Numbers of
     /// a part are narrow where they can be.
-    #[cfg(test)]
-    pub(super) fn of(parts: Vec<ReadRows>, cancel: &CancelFlag) -> Result<Self> {
+    ///
+    /// # Errors
+    ///
+    /// When the work is cancelled.
+    pub fn of(parts: Vec<ReadRows>, cancel: &CancelFlag) -> Result<Self> {
         let parts = parts.into_iter().map(ReadRows::narrowed).collect();
         Self::gather(parts, Gathering { order: None, threads: 1, cancel, reserve: &|_| false })
     }
@@ -71,7 +74,7 @@ impl Vectors {
     /// # Errors
     ///
     /// When the work is cancelled.
-    pub(super) fn gather(parts: Vec<ReadRows>, how: Gathering<'_>) -> Result<Self> {
+    pub fn gather(parts: Vec<ReadRows>, how: Gathering<'_>) -> Result<Self> {
         let input = Input::of(&parts, how)?;
         let mut distinct = Distinct::of(&input, input.threads, how.cancel)?;
         let mut items = take(&mut distinct.items);

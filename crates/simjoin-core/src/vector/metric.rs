@@ -90,7 +90,6 @@ impl Metric {
     /// # Errors
     ///
     /// When DataFusion's function fails.
-    #[cfg(test)]
     pub fn value<'a>(
         self,
         x: impl Into<Vector<'a>>,
@@ -261,12 +260,11 @@ impl Threshold {
     }
 
     /// Whether two vectors of one length match, in the order given, by the function where that is NaN.
-    #[cfg(test)]
-    pub(super) fn matches<'a>(
-        self,
-        x: impl Into<Vector<'a>>,
-        y: impl Into<Vector<'a>>,
-    ) -> Result<bool> {
+    ///
+    /// # Errors
+    ///
+    /// When DataFusion's function fails.
+    pub fn matches<'a>(self, x: impl Into<Vector<'a>>, y: impl Into<Vector<'a>>) -> Result<bool> {
         Ok(self.metric.value(x, y)?.is_some_and(|value| self.admits(value)))
     }
 }
@@ -284,7 +282,7 @@ pub enum ArgumentOrder {
 
 impl ArgumentOrder {
     /// The orders of a join whose function takes the vectors of side `first` as its first argument.
-    pub(super) fn of(spec: &MatchSpec, first: Side) -> Self {
+    pub fn of(spec: &MatchSpec, first: Side) -> Self {
         match (spec.orders, spec.probe != first) {
             (Orders::Given, false) => Self::Given,
             (Orders::Given, true) => Self::Exchanged,

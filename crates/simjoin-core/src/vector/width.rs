@@ -187,7 +187,7 @@ impl ExactSizeIterator for Iter<'_> {}
 
 /// The numbers of vectors, one vector behind the other.
 #[derive(Debug, Clone)]
-pub(crate) enum VectorNumbers {
+pub enum VectorNumbers {
     Narrow(Vec<f32>),
     Wide(Vec<f64>),
 }
@@ -216,7 +216,7 @@ impl VectorNumbers {
 
     /// The number of numbers.
     #[inline]
-    pub(super) fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         self.all().len()
     }
 
@@ -307,6 +307,15 @@ pub(super) fn round(vector: &mut [f64]) {
 
 #[cfg(test)]
 impl VectorNumbers {
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut f64> {
+        match self {
+            Self::Wide(numbers) => numbers.iter_mut(),
+            Self::Narrow(_) => panic!("numbers that are no f64"),
+        }
+    }
+}
+
+impl VectorNumbers {
     /// Makes the numbers `f32`, where all of them are that.
     pub(super) fn narrowed(self) -> Self {
         let narrow: Vec<f32> = self.all().iter().map(|number| number as f32).collect();
@@ -316,18 +325,13 @@ impl VectorNumbers {
         }
     }
 
-    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut f64> {
-        match self {
-            Self::Wide(numbers) => numbers.iter_mut(),
-            Self::Narrow(_) => panic!("numbers that are no f64"),
-        }
-    }
-
+    /// Adds numbers.
     pub(super) fn extend(&mut self, numbers: impl IntoIterator<Item = f64>) {
         self.add(false, |_| {}, |wide| wide.extend(numbers));
     }
 
-    pub(super) fn extend_from_slice(&mut self, numbers: &[f64]) {
+    /// Adds numbers.
+    pub fn extend_from_slice(&mut self, numbers: &[f64]) {
         self.extend(numbers.iter().copied());
     }
 }

@@ -8,9 +8,9 @@ use crate::engine::MatchNeed;
 use crate::set::bitmap::*;
 use crate::set::filter::SignatureScheme;
 use crate::set::measure::Measure;
-use crate::set::tests::Forced;
 use crate::set::tests::harness::{Drive, Sides, spec};
 use crate::set::tests::shapes::{self, Shape};
+use crate::set::tests::{Forced, forced};
 use crate::simd::Simd;
 
 /// [`BitmapBlocks`] with signatures and a front of fixed widths.
@@ -20,6 +20,8 @@ pub struct Fixed {
     hashed_words: usize,
     front: Front,
 }
+
+forced!(Fixed);
 
 impl Forced for Fixed {
     fn prepare(

@@ -5,12 +5,13 @@ pub mod positional;
 pub mod postings;
 pub mod prefix;
 pub mod signature;
-pub(crate) mod size_bounds;
+pub mod size_bounds;
 pub(crate) mod suffix_test;
 
 pub use positional::PositionalIndex;
 pub use positional::PositionalSource;
 pub use prefix::PrefixIndex;
-pub(crate) use signature::{ProbeSignature, SignatureScheme, Signatures};
+pub use signature::SignatureScheme;
+pub(crate) use signature::{ProbeSignature, Signatures};
 pub use suffix_test::Every;
 pub(crate) use suffix_test::SuffixTest;

@@ -14,7 +14,7 @@ const MAX_TABLE: u32 = 1 << 14;
 
 /// The needs of a probe set of one size of its partners.
 #[derive(Debug)]
-pub(crate) struct SizeBounds {
+pub struct SizeBounds {
     bounds: Bounds,
     role: Role,
     size: u32,
@@ -57,7 +57,7 @@ impl SizeBounds {
 
     /// The least overlap with a partner of this size, which lies in `least..=greatest`.
     #[inline]
-    pub(crate) fn required(&self, partner: u32) -> u32 {
+    pub fn required(&self, partner: u32) -> u32 {
         match self.required.get((partner - self.least) as usize) {
             Some(&required) => required,
             None => self.bounds.min_overlap(self.role, self.size, partner).unwrap_or(u32::MAX),
@@ -87,7 +87,7 @@ impl SizeBounds {
 /// The bounds of the sizes met last, direct-mapped by size: probe sets come ordered by blocking
 /// key and size, so that sizes repeat. Where tables are large, the cache holds fewer of them.
 #[derive(Debug)]
-pub(crate) struct SizeBoundsCache {
+pub struct SizeBoundsCache {
     spec: JoinSpec,
     partners: (u32, u32),
     slots: Vec<Option<(u32, Option<Arc<SizeBounds>>)>>,
@@ -103,13 +103,13 @@ impl SizeBoundsCache {
     const TABLES: usize = 4 * MAX_TABLE as usize * size_of::<u32>();
 
     /// A cache for a build side with these runs.
-    pub(crate) fn new(spec: &JoinSpec, build: &Runs) -> Self {
+    pub fn new(spec: &JoinSpec, build: &Runs) -> Self {
         let partners = (build.least_size(), build.greatest_size());
         Self { spec: *spec, partners, slots: vec![None; Self::SLOTS], held: 0, hand: 0 }
     }
 
     /// The bounds of a size, `None` when it has no admissible partner.
-    pub(crate) fn get(&mut self, size: u32) -> Option<Arc<SizeBounds>> {
+    pub fn get(&mut self, size: u32) -> Option<Arc<SizeBounds>> {
         let place = size as usize % Self::SLOTS;
         match &self.slots[place] {
             Some((cached, bounds)) if *cached == size => bounds.clone(),
@@ -135,7 +135,7 @@ impl SizeBoundsCache {
     }
 
     /// The bytes that a cache takes at most, with the bounds that its caller works with.
-    pub(crate) fn footprint(build: &Runs) -> usize {
+    pub fn footprint(build: &Runs) -> usize {
         let sizes = build.greatest_size().saturating_sub(build.least_size()).saturating_add(1);
         Self::most_bytes(sizes as usize)
     }

@@ -56,7 +56,7 @@ pub trait Lookup: Debug + Send + Sync {
 
 /// The product's own: a warp a row decides each posting by itself.
 #[derive(Debug)]
-pub(super) struct ByWarps;
+pub struct ByWarps;
 
 impl Lookup for ByWarps {
     fn kernel(&self) -> &'static str {
@@ -103,7 +103,7 @@ impl<'a, 'b> Launcher<'a, 'b> {
     /// # Errors
     ///
     /// Where the device fails.
-    pub(crate) fn warp_a_row(
+    pub fn warp_a_row(
         &mut self,
         program: &'static Images,
         name: &'static str,
@@ -116,7 +116,7 @@ impl<'a, 'b> Launcher<'a, 'b> {
     /// # Errors
     ///
     /// Where the device fails.
-    pub(crate) fn thread_a_row(
+    pub fn thread_a_row(
         &mut self,
         program: &'static Images,
         name: &'static str,
@@ -129,7 +129,7 @@ impl<'a, 'b> Launcher<'a, 'b> {
     /// # Errors
     ///
     /// Where the device fails.
-    pub(crate) fn block_a_row(
+    pub fn block_a_row(
         &mut self,
         program: &'static Images,
         name: &'static str,

@@ -5,7 +5,7 @@
 //! size, so that the partners of a row (a probe set) are one stretch of each list. Rows look their own
 //! prefixes up, and the candidates are decided by their tokens. How a row finds its candidates is said
 //! by a [`Lookup`]: that of `bwjoin` has a warp a row, which decides each posting by itself, by
-//! size, places and signature. The published lookups are in `crate::published::indexed`.
+//! size, places and signature. Other lookups come from outside of the crate.
 //!
 //! A work has room for a fixed number of candidates. A row that finds none, or has read its share of
 //! postings, is left with the first posting that is undecided, and goes on from there in a later work.
@@ -27,9 +27,8 @@ use crate::error::Result;
 pub(in crate::set) use self::abi::INDEXED;
 use self::filter::IndexFilter;
 use self::index::{DeviceIndex, IndexShape, postings_within};
-pub(crate) use self::lookup::Launcher;
-pub use self::lookup::Lookup;
-use self::lookup::{ByWarps, indexed_tokens};
+use self::lookup::indexed_tokens;
+pub use self::lookup::{ByWarps, Launcher, Lookup};
 use self::plan::Limits;
 use self::work::JobSettings;
 use crate::engine::{
@@ -194,6 +193,40 @@ pub fn prepare(
         // The devices lack the memory for an index.
         Err(_) if device.devices.demanded => bitmap::in_place(join, device, context),
         Err(_) => ppjoin(),
+    }
+}
+
+/// The room of the works of an index, where measurements and tests give it.
+#[derive(Debug, Clone, Copy)]
+pub struct FixedLimits {
+    /// Candidates of a work, where its lookup takes so few.
+    pub capacity: u32,
+    /// Postings that a work reads, and a row.
+    pub budget: u64,
+    pub row_budget: u64,
+}
+
+/// [`prepare`] with given room. The CPU joins where a device that is not demanded lacks the memory.
+///
+/// # Errors
+///
+/// When memory is refused, or the work cancelled; where demanded devices fail.
+pub fn prepare_within(
+    lookup: Arc<dyn Lookup>,
+    FixedLimits { capacity, budget, row_budget }: FixedLimits,
+    join: &SetJoin,
+    device: Option<&Arc<DeviceJoin>>,
+    context: PrepareContext<'_>,
+) -> Result<Arc<dyn PreparedJoin>> {
+    let cpu = || on_cpu(join, context);
+    let Some(device) = device else { return cpu().into_prepared() };
+    let capacity = capacity.max(lookup.least_capacity());
+    let settings = settings(lookup, &join.spec, device);
+    let settings = JobSettings { capacity, budget, row_budget, ..settings };
+    match on_devices(&join.build, join.spec, device, settings, cpu()) {
+        Ok(prepared) => Ok(prepared),
+        Err(error) if device.devices.demanded => Err(error.into()),
+        Err(_) => cpu().into_prepared(),
     }
 }
 

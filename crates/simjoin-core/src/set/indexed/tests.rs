@@ -4,53 +4,15 @@
 use std::sync::Arc;
 
 use rand::rngs::StdRng;
-use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 
-use crate::engine::{PrepareContext, PreparedJoin};
-use crate::error::Result;
-use crate::set::device::DeviceJoin;
-use crate::set::indexed::lookup::{ByWarps, Lookup};
-use crate::set::indexed::work::JobSettings;
-use crate::set::indexed::{IndexShape, IndexedJoin, on_cpu, on_devices, settings};
-use crate::set::join::SetJoin;
-use crate::set::tests::harness::Sides;
+use crate::set::indexed::{ByWarps, IndexShape, IndexedJoin};
+use crate::set::tests::harness::{FixedIndex, RANGES, Sides};
 use crate::set::tests::on_devices::{
     OnDevices, check_faults, check_faults_of_one_of_two, check_left_to_cpu, check_shapes,
     check_tiles_in_place, tests_on_devices,
 };
-use crate::set::tests::{Forced, shapes};
-
-/// An index with given room and budgets.
-#[derive(Debug)]
-pub(crate) struct FixedIndex {
-    lookup: Arc<dyn Lookup>,
-    capacity: u32,
-    budget: u64,
-    row_budget: u64,
-}
-
-impl FixedIndex {
-    /// The product's own lookup, with room for many candidates.
-    pub(in crate::set) fn with_room() -> Self {
-        Self::roomy(Arc::new(ByWarps))
-    }
-
-    /// A lookup with room for many candidates.
-    pub(crate) fn roomy(lookup: Arc<dyn Lookup>) -> Self {
-        Self { lookup, capacity: 1 << 16, budget: u64::MAX, row_budget: u64::MAX }
-    }
-
-    /// A lookup with buffers so small that rows are left, among others.
-    pub(crate) fn drawn(rng: &mut StdRng, lookup: Arc<dyn Lookup>) -> Self {
-        Self {
-            lookup,
-            capacity: *[1, 200, 1 << 16].choose(rng).unwrap(),
-            budget: *[1000, 20_000, u64::MAX].choose(rng).unwrap(),
-            row_budget: *[32, 200, u64::MAX].choose(rng).unwrap(),
-        }
-    }
-}
+use crate::set::tests::shapes;
 
 impl OnDevices for FixedIndex {
     fn draw(rng: &mut StdRng) -> Self {
@@ -58,29 +20,7 @@ impl OnDevices for FixedIndex {
     }
 
     fn ranges(&self) -> &'static [u32] {
-        &[3, 64, u32::MAX]
-    }
-}
-
-impl Forced for FixedIndex {
-    fn prepare(
-        &self,
-        join: &SetJoin,
-        device: Option<&Arc<DeviceJoin>>,
-        context: PrepareContext<'_>,
-    ) -> Result<Arc<dyn PreparedJoin>> {
-        let Self { lookup, capacity, budget, row_budget } = self;
-        let cpu = || on_cpu(join, context);
-        let Some(device) = device else { return cpu().into_prepared() };
-        let capacity = (*capacity).max(lookup.least_capacity());
-        let settings = settings(Arc::clone(lookup), &join.spec, device);
-        let settings =
-            JobSettings { capacity, budget: *budget, row_budget: *row_budget, ..settings };
-        match on_devices(&join.build, join.spec, device, settings, cpu()) {
-            Ok(prepared) => Ok(prepared),
-            Err(error) if device.devices.demanded => Err(error.into()),
-            Err(_) => cpu().into_prepared(),
-        }
+        &RANGES
     }
 }
 

@@ -22,7 +22,7 @@ use crate::set::tests::on_devices::{
     OnDevices, check_faults, check_faults_of_one_of_two, check_left_to_cpu, check_shapes,
     check_tiles_in_place, tests_on_devices,
 };
-use crate::set::tests::{Forced, shapes};
+use crate::set::tests::{Forced, forced, shapes};
 
 /// `scancount` on a device, with room and a cut given.
 #[derive(Debug, Clone, Copy)]
@@ -82,6 +82,8 @@ impl OnDevices for FixedLarge {
         &[64, u32::MAX]
     }
 }
+
+forced!(FixedLarge);
 
 impl Forced for FixedLarge {
     fn prepare(

@@ -2,37 +2,25 @@
 
 use std::sync::Arc;
 use std::sync::mpsc::channel;
-use std::task::{Context, Poll, Wake, Waker};
+use std::task::{Context, Poll, Waker};
 use std::thread;
 use std::time::Duration;
 
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 
-use crate::emulator::Emulator;
-use crate::engine::{
-    Cursor, Match, MatchBuffer, MatchNeed, Pairing, ProbeUnit, Progress, Strategy,
-};
+use crate::engine::{Cursor, MatchBuffer, MatchNeed, Pairing, ProbeUnit, Progress};
 use crate::error::{exec_err, resources_err};
-use crate::gpu::Device;
 use crate::memory::{Budget, Reservation};
 use crate::set::bitmap::FixedTiles;
 use crate::set::collection::SetCollection;
 use crate::set::filter_verify::FilterVerify;
-use crate::set::indexed::tests::FixedIndex;
-use crate::set::join::SetJoin;
+use crate::set::indexed::ByWarps;
 use crate::set::measure::Measure;
 use crate::set::offload::on_cpu;
-use crate::set::tests::harness::{OnDevice, Sides, spec};
+use crate::set::tests::harness::{FixedIndex, Sides, spec};
 use crate::set::tests::shapes;
-
-struct Unpark(thread::Thread);
-
-impl Wake for Unpark {
-    fn wake(self: Arc<Self>) {
-        self.0.unpark();
-    }
-}
+use crate::set::tests::without_memory::{Unpark, check_works_without_memory, run};
 
 fn reservation() -> Reservation {
     let pool = Budget::unlimited();
@@ -137,54 +125,5 @@ fn a_join_without_memory_compares_all_pairs() {
 /// A work for which the device lacks the memory is done in smaller ones: the device has not failed.
 #[test]
 fn works_without_memory_are_done_in_smaller_ones() {
-    check_works_without_memory(&[&FixedTiles::with_room(), &FixedIndex::with_room()]);
-}
-
-/// Runs strategies, of which each launches works with room for many candidates.
-pub(crate) fn check_works_without_memory(strategies: &[&dyn Strategy<SetJoin>]) {
-    let Some(emulator) = Emulator::get() else { return };
-    let mut rng = StdRng::seed_from_u64(61);
-    let shape = shapes::zipfian(&mut rng, 12);
-    let sides = Sides::itself(&shape.name, &shape.build);
-    let mut spec = spec(Measure::Jaccard, 0.2, sides.pairing);
-    spec.need = MatchNeed::Pairs;
-    let expected = sides.expected(&spec);
-    for strategy in strategies {
-        let lease = emulator.device();
-        let on = OnDevice { ordinal: lease.ordinal(), second: None, demanded: true, fault: None };
-        let mut cursor = sides.open(*strategy, spec, Some(on), &|| String::new());
-        // A work is tried twice: the work fails, and the first of the smaller ones.
-        (0..4).for_each(|_| lease.fault("cuMemAlloc", 1, 2));
-        let mut found = run(cursor.as_mut(), &sides);
-        for m in &mut found {
-            (m.probe, m.build) = (m.probe.max(m.build), m.probe.min(m.build));
-        }
-        let mut found: Vec<_> = found.into_iter().map(|m| (m.probe, m.build)).collect();
-        found.sort_unstable();
-        let expected: Vec<_> = expected.iter().map(|m| (m.probe, m.build)).collect();
-        assert_eq!(found, expected, "{strategy:?}");
-        assert_eq!(lease.stat("faults"), 4, "{strategy:?}");
-        drop(cursor);
-        sides.build.copies().clear();
-        lease.expect_nothing_left(Device::close, &format!("{strategy:?}"));
-    }
-}
-
-/// The matches of all probe sets.
-fn run(cursor: &mut dyn Cursor, sides: &Sides) -> Vec<Match> {
-    let (items, range) = (Arc::clone(&sides.probe), 0..sides.probe.len());
-    cursor.feed(ProbeUnit { number: 0, items, range }).unwrap();
-    cursor.finish();
-    let waker = Waker::from(Arc::new(Unpark(thread::current())));
-    let (mut matches, mut found) = (MatchBuffer::new(1000), vec![]);
-    loop {
-        let progress = cursor.poll(&mut Context::from_waker(&waker), &mut matches);
-        found.extend_from_slice(matches.matches());
-        matches.clear();
-        match progress {
-            Poll::Ready(Ok(Progress::Ended)) => return found,
-            Poll::Ready(progress) => drop(progress.unwrap()),
-            Poll::Pending => thread::park_timeout(Duration::from_secs(60)),
-        }
-    }
+    check_works_without_memory(&[&FixedTiles::with_room(), &FixedIndex::roomy(Arc::new(ByWarps))]);
 }

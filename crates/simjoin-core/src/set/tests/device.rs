@@ -266,7 +266,7 @@ fn units_of_two_inputs_are_on_the_device_together() {
     let spec = spec(Measure::Jaccard, 0.2, sides.pairing);
     let lease = emulator.device();
     let drive = halves(&sides, lease.ordinal());
-    let strategy = FilterVerify::PPJoin;
+    let strategy = ForcedParts { strategy: FilterVerify::PPJoin, words: 1, signed: false };
     let mut cursor = sides.open(&strategy, spec, drive.device, &|| "two inputs".to_string());
     let mut matches = MatchBuffer::new(drive.match_buffer);
     let held = lease.hold();
@@ -308,7 +308,7 @@ fn ranges_of_a_self_join_have_their_packs() {
         spec.gpu = GpuOptions { memory_limit, candidate_memory: 1 << 20, ..spec.gpu };
         let lease = emulator.device();
         let drive = halves(&sides, lease.ordinal());
-        let strategy = FilterVerify::PPJoin;
+        let strategy = ForcedParts { strategy: FilterVerify::PPJoin, words: 1, signed: false };
         let mut cursor = sides.open(&strategy, spec, drive.device, &|| "itself".to_string());
         let mut matches = MatchBuffer::new(drive.match_buffer);
         let units = sides.units(drive);

@@ -4,9 +4,6 @@
 //! `SIMJOIN_TEST_CASES` multiplies the rounds over each shape (1 by default).
 
 mod device;
-pub(crate) mod harness;
-pub(crate) mod on_devices;
-pub mod shapes;
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -17,10 +14,15 @@ use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 
-use self::harness::{Drive, Rows, Sides, spec};
+pub(crate) use crate::harness::sets::{
+    self as harness, Forced, NEEDS, check_each, check_shape, drive, forced, on_devices, rounds,
+    shapes, thresholds, without_memory,
+};
+
+use self::harness::{Rows, Sides, spec};
 use self::shapes::Shape;
 use crate::engine::{
-    Cursor, Estimate, MatchNeed, Pairing, Placement, PrepareContext, PreparedJoin, Strategy, Terms,
+    Cursor, MatchNeed, Pairing, Placement, PrepareContext, PreparedJoin, Strategy,
 };
 use crate::engine::{DeviceChoice, StrategyName};
 use crate::error::Result;
@@ -42,40 +44,7 @@ fn on_cpu<'a>() -> impl Iterator<Item = &'a dyn Strategy<SetJoin>> {
     named.chain([&ForWantOfMemory as &dyn Strategy<SetJoin>])
 }
 
-/// Parts of a strategy that tests force on any join: no estimate chooses it.
-pub(crate) trait Forced: Debug + Send + Sync {
-    /// [`Strategy::prepare`].
-    fn prepare(
-        &self,
-        join: &SetJoin,
-        device: Option<&Arc<DeviceJoin>>,
-        context: PrepareContext<'_>,
-    ) -> Result<Arc<dyn PreparedJoin>>;
-}
-
-impl<F: Forced> Strategy<SetJoin> for F {
-    fn name(&self) -> &'static str {
-        std::any::type_name::<F>()
-    }
-
-    fn runs_on(&self, _: Placement) -> bool {
-        true
-    }
-
-    fn estimate(&self, _: &mut SetJoin, _: &Terms<'_>) -> Result<Estimate> {
-        Ok(Estimate::new(None, None, ()))
-    }
-
-    fn prepare(
-        &self,
-        join: &SetJoin,
-        _: &Estimate,
-        device: Option<&Arc<DeviceJoin>>,
-        context: PrepareContext<'_>,
-    ) -> Result<Arc<dyn PreparedJoin>> {
-        Forced::prepare(self, join, device, context)
-    }
-}
+forced!(ForWantOfMemory, ForcedParts);
 
 impl PreparedJoin for NestedLoop {
     fn open(&self, _: &dyn Memory) -> Result<Box<dyn Cursor>> {
@@ -132,103 +101,12 @@ impl Forced for ForcedParts {
     }
 }
 
-pub(in crate::set) const NEEDS: [MatchNeed; 4] =
-    [MatchNeed::Exists, MatchNeed::Count, MatchNeed::Pairs, MatchNeed::Scores];
-
-pub fn rounds() -> usize {
-    std::env::var("SIMJOIN_TEST_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(1)
-}
-
-fn drive(rng: &mut StdRng) -> Drive {
-    Drive {
-        match_buffer: *[1, 2, 7, 1000, 1000].choose(rng).unwrap(),
-        range: *[1, 3, 64, u32::MAX, u32::MAX].choose(rng).unwrap(),
-        ahead: *[1, 2, 5].choose(rng).unwrap(),
-        empty: rng.random(),
-        drains: rng.random(),
-        retire: rng.random(),
-        device: None,
-    }
-}
-
 /// Holds every strategy to the nested loop, each for one need; gives the number of matches.
 fn check(rng: &mut StdRng, sides: &Sides, spec: JoinSpec) -> usize {
     let forced = [ForcedParts::draw(rng), ForcedParts::draw(rng)];
     let forced = forced.iter().map(|f| f as &dyn Strategy<SetJoin>);
     let strategies: Vec<_> = on_cpu().chain(forced).collect();
     check_each(rng, sides, spec, &strategies)
-}
-
-/// Holds strategies to the nested loop, each for one need; gives the number of matches.
-pub(crate) fn check_each(
-    rng: &mut StdRng,
-    sides: &Sides,
-    mut spec: JoinSpec,
-    strategies: &[&dyn Strategy<SetJoin>],
-) -> usize {
-    let expected = sides.expected(&spec);
-    for &strategy in strategies {
-        // Existence has no meaning where either set of a pair may be the probe.
-        let needs = if spec.pairing == Pairing::Unordered { &NEEDS[1..] } else { &NEEDS };
-        spec.need = *needs.choose(rng).unwrap();
-        spec.simd = *Simd::available().choose(rng).unwrap();
-        spec.candidate_chunk = *[1, 2, 5, 1000, 1000].choose(rng).unwrap();
-        let mut drive = drive(rng);
-        drive.retire &= spec.need == MatchNeed::Exists;
-        sides.check(strategy, spec, drive, &expected);
-    }
-    expected.len()
-}
-
-/// Thresholds at large, and some of the `values` of pairs with their neighbours.
-pub(in crate::set) fn thresholds(rng: &mut StdRng, measure: Measure, values: &[f64]) -> Vec<f64> {
-    let mut thresholds = match measure {
-        Measure::Overlap => vec![1.0, 2.0, 3.5, 20.0],
-        _ => vec![f64::MIN_POSITIVE, 0.2, 0.5, 0.8, 0.9, 1.0],
-    };
-    while thresholds.len() > 1 {
-        thresholds.swap_remove(rng.random_range(0..thresholds.len()));
-    }
-    // The upper half is where joins are used.
-    if let Some(t) = values[values.len() / 2 * rng.random_range(0..2)..].choose(rng) {
-        thresholds.extend([t.next_down(), *t, t.next_up()]);
-    }
-    thresholds
-}
-
-/// All measures and thresholds over a shape, two-sided and joined with itself.
-pub(crate) fn check_shape(
-    rng: &mut StdRng,
-    shape: &Shape,
-    check: fn(&mut StdRng, &Sides, JoinSpec) -> usize,
-) -> usize {
-    let sides = [
-        Sides::two(&shape.name, &shape.build, &shape.probe),
-        Sides::itself(&shape.name, &shape.build),
-    ];
-    let mut matches = 0;
-    for sides in &sides {
-        for measure in Measure::ALL {
-            let mut spec = spec(measure, 1.0, sides.pairing);
-            if sides.pairing == Pairing::Unordered && !measure.is_symmetric() {
-                continue;
-            }
-            // Roles differ where the measure is not symmetric.
-            let roles = [Role::First, Role::Second];
-            let roles = if measure.is_symmetric() { &roles[..1] } else { &roles };
-            for &role in roles {
-                spec.probe_role = role;
-                let values = sides.values(&spec);
-                for _ in 0..rounds() {
-                    for threshold in thresholds(rng, measure, &values) {
-                        spec.bounds.threshold = threshold;
-                        matches += check(rng, sides, spec);
-                    }
-                }
-            }
-        }
-    }
-    matches
 }
 
 fn check_shapes(seed: u64, shapes: impl Fn(&mut StdRng) -> Vec<Shape>) {

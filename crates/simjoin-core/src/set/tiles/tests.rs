@@ -20,7 +20,7 @@ use crate::set::tests::harness::{OnDevice, Sides, spec};
 use crate::set::tests::on_devices::{
     OnDevices, both_sides, check_faults, check_faults_of_one_of_two, check_shapes, tests_on_devices,
 };
-use crate::set::tests::{Forced, shapes};
+use crate::set::tests::{Forced, forced, shapes};
 use crate::set::tiles::Residence;
 use crate::set::tiles::scheme::TileScheme;
 use crate::set::tiles::shape::{TileKernel, WIDTHS};
@@ -59,6 +59,8 @@ impl OnDevices for FixedTiles {
         }
     }
 }
+
+forced!(FixedTiles);
 
 impl Forced for FixedTiles {
     /// On the CPU where there is no device, or one that is not demanded has not the room.

@@ -66,13 +66,27 @@ impl VectorDevices {
     }
 
     /// Whether the build side lies on the devices. Otherwise it travels with the works.
-    pub(crate) fn hold_columns(&self) -> bool {
+    pub fn hold_columns(&self) -> bool {
         self.pieces.is_none()
     }
 
     /// Whether works count matches.
-    pub(crate) fn count_matches(&self) -> bool {
+    pub fn count_matches(&self) -> bool {
         self.settings.counts
+    }
+
+    /// Gives works room for `capacity` hits where it says so, and, where it `travels`, lets the build side
+    /// travel with the works: for tests.
+    #[doc(hidden)]
+    pub fn restrict(&mut self, capacity: Option<u32>, travels: bool) {
+        self.settings.capacity = capacity.unwrap_or(self.settings.capacity);
+        if travels {
+            let Preparation { shape, dimensions, .. } = &mut self.settings.form;
+            if shape.reads_boxes() {
+                *shape = VectorShape::new(shape.kernel, *dimensions);
+            }
+            self.pieces = Some(shape.stage_columns);
+        }
     }
 
     /// Opens the devices that the request names, and brings the build side there. Where it does not
@@ -97,7 +111,7 @@ impl VectorDevices {
     /// # Errors
     ///
     /// Where none can be used, or a work does not fit.
-    pub(super) fn on(
+    pub fn on(
         mut open: OpenDevices,
         build: &Vectors,
         (threshold, spec): (Threshold, &MatchSpec),

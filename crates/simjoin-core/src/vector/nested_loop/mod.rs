@@ -20,4 +20,5 @@ mod second;
 
 pub(super) use block::{BLOCK, least_block_bytes};
 pub(super) use cursor::CURSOR_BYTES;
-pub(super) use prepared::{prepare, prepare_with, prepared_bytes};
+pub use prepared::prepare;
+pub(super) use prepared::{prepare_with, prepared_bytes};

@@ -39,7 +39,7 @@ pub(in crate::vector) fn prepared_bytes(vectors: usize, numbers: usize) -> usize
 /// # Errors
 ///
 /// When memory is refused, or the work cancelled.
-pub(in crate::vector) fn prepare(
+pub fn prepare(
     build: Arc<Vectors>,
     join: Joining,
     context: PrepareContext<'_>,

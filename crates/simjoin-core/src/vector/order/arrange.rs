@@ -36,7 +36,7 @@ const MOST_SHARE: f64 = 0.75;
 
 /// The purpose of an order.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::vector) struct OrderRequest {
+pub struct OrderRequest {
     pub threshold: Threshold,
     /// The greatest share of the pairs of blocks that may be within reach, as a sample has it.
     pub most_share: f64,

@@ -30,7 +30,8 @@ mod sample;
 #[cfg(test)]
 mod tests;
 
-pub(super) use arrange::{OrderRequest, Resources, arrange};
+pub use arrange::OrderRequest;
+pub(super) use arrange::{Resources, arrange};
 pub(super) use basis::Basis;
 pub(super) use magnitudes::by_magnitude;
 pub(super) use reach::Reach;

@@ -6,13 +6,11 @@ use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 
 use super::*;
-use crate::set::indexed::tests::FixedIndex;
-use crate::set::offload::tests::check_works_without_memory;
-use crate::set::tests::Forced;
-use crate::set::tests::on_devices::{
+use crate::harness::sets::on_devices::{
     OnDevices, check_faults, check_faults_of_one_of_two, check_shapes, tests_on_devices,
 };
-use crate::set::tests::shapes;
+use crate::harness::sets::without_memory::check_works_without_memory;
+use crate::harness::sets::{FixedIndex, Forced, RANGES, forced, shapes};
 
 const FILTERS: [PublishedIndex; 3] =
     [PublishedIndex::Bwjoin, PublishedIndex::FgssJoin, PublishedIndex::SfGssJoin];
@@ -30,9 +28,11 @@ impl OnDevices for Fixed {
     }
 
     fn ranges(&self) -> &'static [u32] {
-        self.0.ranges()
+        &RANGES
     }
 }
+
+forced!(Fixed);
 
 impl Forced for Fixed {
     fn prepare(

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use self::directory::Directory;
 use crate::engine::{Estimate, Placement, PrepareContext, PreparedJoin, Strategy, Terms};
-use crate::error::{Result, internal_err};
+use crate::error::{Error, Result};
 use crate::gpu::{Images, images};
 use crate::vector::collection::Vectors;
 use crate::vector::device::{self, Numbers, OtherKernel, VectorDevices, VectorKernel, VectorShape};
@@ -113,7 +113,7 @@ impl Strategy<VectorJoin> for PublishedPoints {
     ) -> Result<Arc<dyn PreparedJoin>> {
         let VectorJoin { build, joining, .. } = join;
         let Some(device) = device else {
-            return internal_err!("{} has no device", self.name());
+            return Err(Error::Internal(format!("{} has no device", self.name())));
         };
         self.prepare_on(build, *joining, device, context)
     }

@@ -5,16 +5,17 @@ use rand::rngs::StdRng;
 
 use super::*;
 use crate::engine::Pairing;
+use crate::harness::sets::shapes::{self, Shape};
+use crate::harness::sets::{Forced, Sides, check_each, check_shape, forced, spec};
 use crate::set::Measure;
-use crate::set::tests::harness::{Sides, spec};
-use crate::set::tests::shapes::{self, Shape};
-use crate::set::tests::{Forced, check_each, check_shape};
 
 /// GroupJoin with a part that its estimate may never choose for so few sets.
 #[derive(Debug)]
 struct ForcedParts {
     signed: bool,
 }
+
+forced!(ForcedParts);
 
 impl Forced for ForcedParts {
     fn prepare(

@@ -5,15 +5,12 @@ use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 
-use super::harness::{Drive, Fault, OnDevice, Rows, Sides, spec};
 use super::shapes::{self, Shape};
-use super::{NEEDS, rounds, thresholds};
+use super::{Drive, Fault, NEEDS, OnDevice, Rows, Sides, rounds, spec, thresholds};
 use crate::emulator::{Emulator, gpu};
 use crate::engine::{GpuOptions, Match, MatchNeed, Pairing, RowPairCounts, Strategy};
 use crate::gpu::Device;
-use crate::set::join::SetJoin;
-use crate::set::join_spec::JoinSpec;
-use crate::set::measure::{Measure, Role};
+use crate::set::{JoinSpec, Measure, Role, SetJoin};
 
 /// A strategy of devices that tests force on any join.
 pub(crate) trait OnDevices: Strategy<SetJoin> + Sized {
@@ -130,7 +127,7 @@ pub(crate) fn check_faults<S: OnDevices>(seed: u64, latest: u32, least_faults: u
             let expected = sides.expected(&spec);
             assert!(expected.len() > 30, "{}", expected.len());
             sides.check(&S::draw(&mut rng), spec, drive, &expected);
-            sides.build.copies().clear();
+            sides.build.leave_devices();
             faults += lease.stat("faults");
             lease.expect_nothing_left(Device::close, &format!("after {fault:?}"));
         }
@@ -165,7 +162,7 @@ pub(crate) fn check_faults_of_one_of_two<S: OnDevices>(seed: u64, latest: u32) {
             sides.check(&S::draw(&mut rng), spec, drive, &sides.expected(&spec));
             faults += leases[0].stat("faults");
             assert!(leases[1].stat("launches") > 0, "{fault:?}");
-            sides.build.copies().clear();
+            sides.build.leave_devices();
             for lease in &leases {
                 lease.expect_nothing_left(Device::close, &format!("after {fault:?}"));
             }

@@ -8,8 +8,8 @@ use rand::{Rng, SeedableRng};
 use super::{PinnedSets, Technique, Tuning, overlaps};
 use crate::emulator::gpu;
 use crate::gpu::Device;
+use crate::harness::sets::rounds;
 use crate::set::intersection::size;
-use crate::set::tests::rounds;
 use crate::simd::Simd;
 
 /// Cases of each technique in a round.

@@ -1,5 +1,7 @@
 //! Runs the nested loop on devices over two collections and holds what it gives to all pairs.
 
+mod draw;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::Arc;
@@ -9,6 +11,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
+pub(crate) use self::draw::{KINDS, Kind, bound, drive, need, rounds, rows, sides, vector};
 use crate::emulator::Emulator;
 use crate::engine::{
     Collection, Cursor, DeviceRequest, Funnel, ItemId, Match, MatchBuffer, MatchNeed, MatchRun,
@@ -23,9 +26,7 @@ use crate::predicate::Side;
 use crate::simd::Simd;
 use crate::util::cancel::CancelFlag;
 use crate::vector::collection::{Content, ReadRow, ReadRows, Vectors};
-use crate::vector::device::columns::Preparation;
-use crate::vector::device::shape::{VectorKernel, VectorShape};
-use crate::vector::device::{self, VectorDevices};
+use crate::vector::device::{self, VectorDevices, VectorKernel};
 use crate::vector::gather::Gathering;
 use crate::vector::metric::{ArgumentOrder, Joining, Metric, Threshold};
 use crate::vector::nested_loop;
@@ -82,7 +83,7 @@ pub(crate) type PrepareOn = fn(
 
 /// How a cursor is driven.
 #[derive(Debug, Clone, Copy)]
-pub struct Drive {
+pub(crate) struct Drive {
     pub match_buffer: usize,
     /// Probe items of a unit.
     pub range: u32,
@@ -128,7 +129,7 @@ impl Drive {
 }
 
 /// Two collections.
-pub struct Sides {
+pub(crate) struct Sides {
     pub build: Arc<Vectors>,
     pub probe: Arc<Vectors>,
     pub pairing: Pairing,
@@ -136,7 +137,7 @@ pub struct Sides {
 
 /// The matches that a cursor has given.
 #[derive(Default)]
-pub struct Given {
+pub(crate) struct Given {
     pub found: Vec<Match>,
     pub counts: RowPairCounts,
     pub funnel: Funnel,
@@ -264,15 +265,9 @@ impl Sides {
         let spec = self.spec(need, gpu);
         let (mut join, told) = self.open(threshold, &spec, drive)?;
         if let Some(join) = Arc::get_mut(&mut join) {
-            join.settings.capacity = drive.capacity.unwrap_or(join.settings.capacity);
-            let lens = [join.settings.form.dimensions; 2];
-            if drive.travels && self.build.runs().iter().all(|run| run.lens == lens) {
-                let Preparation { shape, dimensions, .. } = &mut join.settings.form;
-                if shape.reads_boxes() {
-                    *shape = VectorShape::new(shape.kernel, *dimensions);
-                }
-                join.pieces = Some(shape.stage_columns);
-            }
+            let lens = [join.dimensions(); 2];
+            let travels = drive.travels && self.build.runs().iter().all(|run| run.lens == lens);
+            join.restrict(drive.capacity, travels);
         }
         if let (Some((call, nth, error)), Some(emulator)) = (drive.fault, Emulator::get()) {
             match call {

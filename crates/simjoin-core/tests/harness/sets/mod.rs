@@ -2,6 +2,11 @@
 
 mod check;
 mod drive;
+mod fixed_index;
+pub(crate) mod on_devices;
+mod rounds;
+pub(crate) mod shapes;
+pub(crate) mod without_memory;
 
 use std::sync::Arc;
 
@@ -11,22 +16,20 @@ use arrow::datatypes::{DataType, UInt32Type};
 use crate::error::Result;
 use crate::memory::{Budget, Reservation};
 
-pub(crate) use self::drive::Fault;
-pub(crate) use self::drive::{Drive, OnDevice};
+pub(crate) use self::drive::{Drive, Fault, OnDevice};
+pub(crate) use self::fixed_index::{FixedIndex, RANGES};
+pub(crate) use self::rounds::{
+    Forced, NEEDS, check_each, check_shape, drive, forced, rounds, thresholds,
+};
 use crate::engine::{
     AnyChoice, AnyMatcher, Argument, Collection, DeviceRequest, EncodeInput, Family, KeyConverter,
     KeyDictionary, Match, MatchNeed, MatchSpec, Orders, Pairing, PrepareContext,
 };
 use crate::engine::{DeviceChoice, GpuOptions, StrategyName};
 use crate::predicate::{Call, Predicate, Side};
-use crate::set::collection::SetCollection;
 use crate::set::encode::{BuildEncoder, ProbeScratch};
-use crate::set::family::SetFamily;
-use crate::set::join::SetJoin;
-use crate::set::join_spec::JoinSpec;
-use crate::set::measure::{Bounds, Measure, Role};
-use crate::set::runs::SetId;
 use crate::set::statistics::Statistics;
+use crate::set::{Bounds, JoinSpec, Measure, Role, SetCollection, SetFamily, SetId, SetJoin};
 use crate::simd::Simd;
 use crate::util::cancel::CancelFlag;
 
@@ -163,6 +166,17 @@ impl Sides {
         device: DeviceChoice,
         spec: &JoinSpec,
     ) -> Result<Box<dyn AnyChoice>> {
+        self.choose_of(SetFamily::default(), strategy, device, spec)
+    }
+
+    /// The strategy of a family that would be chosen for the sides.
+    pub(crate) fn choose_of(
+        &self,
+        family: SetFamily,
+        strategy: StrategyName,
+        device: DeviceChoice,
+        spec: &JoinSpec,
+    ) -> Result<Box<dyn AnyChoice>> {
         let (reservation, cancel) = (reservation(), CancelFlag::default());
         let context =
             PrepareContext { reservation: &reservation, cancel: &cancel, threads: 2, probes: None };
@@ -170,7 +184,7 @@ impl Sides {
         let on_failure = Arc::new(|_| {});
         let request = DeviceRequest { choice: device, self_join, work: f64::INFINITY, on_failure };
         let build: Arc<dyn Collection> = Arc::<SetCollection>::clone(&self.build);
-        let matcher = matcher(spec);
+        let matcher = matcher(family, spec);
         matcher.choose(strategy, &build, &match_spec_of(spec), &request, context)
     }
 }
@@ -197,10 +211,10 @@ pub(crate) fn spec(measure: Measure, threshold: f64, pairing: Pairing) -> JoinSp
 }
 
 /// The predicate as the operator knows it.
-pub(crate) fn matcher(spec: &JoinSpec) -> Arc<dyn AnyMatcher> {
+fn matcher(family: SetFamily, spec: &JoinSpec) -> Arc<dyn AnyMatcher> {
     let types = DataType::new_list(DataType::UInt32, true);
     let arguments = [Argument::of_type(&types); 2];
-    SetFamily::default().bind(predicate_of(spec), arguments).unwrap()
+    family.bind(predicate_of(spec), arguments).unwrap()
 }
 
 /// The predicate of a join whose left argument is the measure's first one.

@@ -17,10 +17,7 @@ use crate::engine::{
 use crate::error::Result;
 use crate::gpu::Device;
 use crate::memory::Budget;
-use crate::set::device::DeviceJoin;
-use crate::set::join::SetJoin;
-use crate::set::join_spec::JoinSpec;
-use crate::set::runs::SetId;
+use crate::set::{DeviceJoin, JoinSpec, SetId, SetJoin};
 use crate::util::cancel::CancelFlag;
 
 /// How a cursor is driven.

@@ -4,7 +4,7 @@ use rand::Rng;
 use rand::rngs::StdRng;
 use rand::seq::index;
 
-use crate::set::tests::harness::Rows;
+use super::Rows;
 
 /// Build and probe rows under a name; the build rows are joined with themselves as well.
 pub struct Shape {

@@ -6,9 +6,10 @@ use super::PublishedPoints;
 use crate::emulator::gpu;
 use crate::engine::GpuOptions;
 use crate::engine::{MatchNeed, PrepareContext};
+use crate::harness::vectors::{
+    Drive, KINDS, PrepareOn, Sides, bound, drive, need, reservation, rounds, sides,
+};
 use crate::util::cancel::CancelFlag;
-use crate::vector::device::tests::harness::{Drive, PrepareOn, Sides, reservation};
-use crate::vector::device::tests::{KINDS, bound, drive, need, rounds, sides};
 use crate::vector::metric::{Metric, Threshold};
 
 fn check(published: PublishedPoints, seed: u64, counts: bool) {

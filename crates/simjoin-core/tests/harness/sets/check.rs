@@ -5,9 +5,7 @@ use std::collections::BTreeSet;
 use super::Sides;
 use super::drive::{Drive, OnDevice, Run};
 use crate::engine::{Match, MatchNeed, Pairing, RowPairCounts, Strategy};
-use crate::set::join::SetJoin;
-use crate::set::join_spec::JoinSpec;
-use crate::set::runs::SetId;
+use crate::set::{JoinSpec, SetId, SetJoin};
 
 impl Sides {
     /// Holds a strategy's matches to those expected.
