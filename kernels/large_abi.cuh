@@ -1,4 +1,4 @@
-// What the host and the kernels of large sets agree on. `src/set/large/abi.rs` declares the same in
+// What the host and the kernels of large sets agree on. `src/set/scancount/large/abi.rs` declares the same in
 // Rust.
 #pragma once
 
@@ -103,4 +103,4 @@ constexpr u32 LARGE_TILE = 128;
 constexpr u32 CHUNK_BITS = 1024;
 constexpr u32 CHUNK_WORDS = CHUNK_BITS / 32;
 
-static_assert(sizeof(LargeRun) == 12 && sizeof(LargeTally) == 48 && sizeof(LargeWork) == 232, "as in src/set/large/abi.rs");
+static_assert(sizeof(LargeRun) == 12 && sizeof(LargeTally) == 48 && sizeof(LargeWork) == 232, "as in src/set/scancount/large/abi.rs");

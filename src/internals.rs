@@ -53,7 +53,7 @@ pub mod set {
     /// Signature tiles on a GPU.
     pub mod tiles {
         pub use crate::set::bitmap::FixedTiles;
-        pub use crate::set::tiles::{Residence, TileKernel};
+        pub use crate::set::bitmap::tiles::{Residence, TileKernel};
     }
 
     /// Verification on a GPU.

@@ -65,7 +65,7 @@ const RINGS: [(&str, usize); 1] = [("engine", 2)];
 const LARGEST: [(&str, usize); 2] = [("set", 0), ("vector", 0)];
 
 /// The modules of `set`; each may use those that stand before it.
-const WITHIN_SET: [&str; 37] = [
+const WITHIN_SET: [&str; 35] = [
     "runs",
     "measure",
     "intersection",
@@ -93,12 +93,10 @@ const WITHIN_SET: [&str; 37] = [
     "offload",
     "device_verifier",
     "filter_verify",
-    "tiles",
     "bitmap",
-    "indexed",
-    "large",
-    "scan_count",
-    "sliced",
+    "bwjoin",
+    "scancount",
+    "bitsliced",
     "strategies",
     "matcher",
     "nearest",

@@ -65,14 +65,13 @@ pub fn operators(plan: &Arc<dyn ExecutionPlan>, depth: usize, found: &mut Vec<Op
 }
 
 #[cfg(test)]
-#[allow(missing_docs)]
-pub mod tests {
+pub(crate) mod tests {
     use datafusion::physical_plan::metrics::{Count, Metric, MetricValue, Time};
 
     use super::*;
 
     /// An operator with counters and times in milliseconds, by name.
-    pub fn operator(
+    pub(crate) fn operator(
         description: &str,
         counts: &[(&'static str, usize)],
         millis: &[(&'static str, u64)],

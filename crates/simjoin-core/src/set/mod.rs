@@ -16,15 +16,17 @@
 //! shape.rs            rows for the tasks of a cluster costs.rs         the cost of candidates
 //! candidate_join.rs   candidates, decided on the CPU  nested_loop.rs   all pairs, without memory
 //! offload/            joins wholly on a GPU           device_verifier.rs  candidates, decided there
-//! filter_verify.rs    the strategies by prefixes      tiles/           signatures on a GPU
-//! bitmap/             signatures, in blocks           indexed/         an inverted index on a GPU
-//! large/              large sets on a GPU             scan_count/      what all sets share, counted
+//! filter_verify.rs    ppjoin, allpairs                bitmap/          signatures, in blocks and tiles
+//! bwjoin/             an inverted index on a GPU      scancount/       what all sets share, counted
+//! bitsliced/          overlaps by sums of bits
 //! nearest/            the nearest sets at once
 //! strategies.rs, matcher.rs, family.rs                what the operator sees
 //! ```
 
 pub mod axis;
 pub mod bitmap;
+mod bitsliced;
+pub mod bwjoin;
 mod candidate_join;
 mod candidate_source;
 mod candidates;
@@ -37,12 +39,10 @@ pub mod encode;
 pub mod family;
 pub mod filter;
 pub mod filter_verify;
-pub mod indexed;
 pub mod intersection;
 pub mod itself;
 mod join;
 mod join_spec;
-pub mod large;
 pub mod matcher;
 pub mod measure;
 mod nearest;
@@ -52,15 +52,13 @@ mod probed;
 pub mod rates;
 mod runs;
 mod sample;
-pub mod scan_count;
+pub mod scancount;
 mod shape;
-mod sliced;
 pub mod statistics;
 pub mod stored;
 pub mod strategies;
 #[cfg(test)]
 pub mod tests;
-pub mod tiles;
 pub mod verify;
 
 pub use candidate_join::CandidateJoin;

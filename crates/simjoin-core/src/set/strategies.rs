@@ -5,14 +5,14 @@ use std::sync::Arc;
 use crate::engine::{PrepareContext, Strategy};
 use crate::error::Result;
 use crate::set::bitmap::BitmapBlocks;
+use crate::set::bitsliced::{self, BitSliced};
+use crate::set::bwjoin::IndexedJoin;
 use crate::set::collection::SetCollection;
 use crate::set::costs;
 use crate::set::filter_verify::FilterVerify;
-use crate::set::indexed::IndexedJoin;
 use crate::set::join::SetJoin;
 use crate::set::join_spec::JoinSpec;
-use crate::set::scan_count::ScanCount;
-use crate::set::sliced::{self, BitSliced};
+use crate::set::scancount::ScanCount;
 use crate::set::statistics::Statistics;
 
 /// Every strategy that `auto` compares, in the order in which equal estimates are preferred.
@@ -41,5 +41,5 @@ pub fn join(
         Some(of_positions) => statistics.probed_by(&build, &spec, of_positions),
         None => statistics.with_probes(probes),
     };
-    Ok(SetJoin::new(build, spec, statistics, costs::indexed, sliced::estimated))
+    Ok(SetJoin::new(build, spec, statistics, costs::indexed, bitsliced::estimated))
 }

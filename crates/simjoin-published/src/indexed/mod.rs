@@ -17,7 +17,7 @@ use std::sync::Arc;
 use crate::engine::{Estimate, Placement, PrepareContext, PreparedJoin, Strategy, Terms};
 use crate::error::Result;
 use crate::gpu::{DeviceError, Images, images};
-use crate::set::indexed::{self, Launcher, Lookup};
+use crate::set::bwjoin::{self, Launcher, Lookup};
 use crate::set::{DeviceJoin, SetJoin};
 
 /// The kernels of the lookups.
@@ -57,7 +57,7 @@ impl Strategy<SetJoin> for PublishedIndex {
     }
 
     fn estimate(&self, join: &mut SetJoin, terms: &Terms<'_>) -> Result<Estimate> {
-        indexed::estimate(join, terms)
+        bwjoin::estimate(join, terms)
     }
 
     fn prepare(
@@ -69,7 +69,7 @@ impl Strategy<SetJoin> for PublishedIndex {
     ) -> Result<Arc<dyn PreparedJoin>> {
         let threads = join.spec.gpu.block_size.unwrap_or(32);
         let lookup = self.lookup(threads, join.spec.gpu.partition);
-        indexed::prepare(lookup, join, device, context)
+        bwjoin::prepare(lookup, join, device, context)
     }
 }
 

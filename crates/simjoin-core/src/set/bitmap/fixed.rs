@@ -6,11 +6,11 @@ use crate::engine::{PrepareContext, PreparedJoin};
 use crate::error::Result;
 use crate::set::bitmap::blocks::Front;
 use crate::set::bitmap::on_cpu;
+use crate::set::bitmap::tiles::{self, Fit, Residence, TileKernel};
 use crate::set::collection::SetCollection;
 use crate::set::device::DeviceJoin;
 use crate::set::filter::SignatureScheme;
 use crate::set::join_spec::JoinSpec;
-use crate::set::tiles::{self, Fit, Residence, TileKernel};
 
 /// `bitmap` on a device with a given kernel, width and union.
 #[derive(Debug, Clone, Copy)]

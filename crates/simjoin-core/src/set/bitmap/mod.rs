@@ -21,6 +21,7 @@ mod fixed;
 mod lines;
 #[cfg(test)]
 pub mod tests;
+pub mod tiles;
 mod traversal;
 mod unions;
 
@@ -35,6 +36,7 @@ use self::blocks::{Blocks, FRONT_WIDTHS};
 use self::cursor::BitmapWorker;
 pub use self::fixed::FixedTiles;
 use self::lines::{ABREAST, GROUP};
+use self::tiles::{Fit, Residence};
 use self::traversal::Traversal;
 use self::unions::{UnionShape, passing_shares};
 use crate::engine::{
@@ -49,7 +51,6 @@ use crate::set::join::SetJoin;
 use crate::set::join_spec::JoinSpec;
 use crate::set::offload;
 use crate::set::statistics::Statistics;
-use crate::set::tiles::{self, Fit, Residence};
 
 /// Nanoseconds of one core, as measured on an AMD EPYC with AVX-512; tests take more by
 /// [`test_rate`].

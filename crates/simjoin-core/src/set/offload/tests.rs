@@ -13,9 +13,9 @@ use crate::engine::{Cursor, MatchBuffer, MatchNeed, Pairing, ProbeUnit, Progress
 use crate::error::{exec_err, resources_err};
 use crate::memory::{Budget, Reservation};
 use crate::set::bitmap::FixedTiles;
+use crate::set::bwjoin::ByWarps;
 use crate::set::collection::SetCollection;
 use crate::set::filter_verify::FilterVerify;
-use crate::set::indexed::ByWarps;
 use crate::set::measure::Measure;
 use crate::set::offload::on_cpu;
 use crate::set::tests::harness::{FixedIndex, Sides, spec};

@@ -27,14 +27,14 @@ use crate::engine::{
 use crate::engine::{DeviceChoice, StrategyName};
 use crate::error::Result;
 use crate::memory::Memory;
+use crate::set::bitsliced::BitSliced;
 use crate::set::device::DeviceJoin;
 use crate::set::filter_verify::FilterVerify;
 use crate::set::join::SetJoin;
 use crate::set::join_spec::JoinSpec;
 use crate::set::measure::{Measure, Role};
 use crate::set::nested_loop::NestedLoop;
-use crate::set::scan_count::ScanCount;
-use crate::set::sliced::BitSliced;
+use crate::set::scancount::ScanCount;
 use crate::set::strategies::STRATEGIES;
 use crate::simd::Simd;
 

@@ -8,7 +8,7 @@ use rand::seq::IndexedRandom;
 use super::{Forced, forced};
 use crate::engine::{PrepareContext, PreparedJoin};
 use crate::error::Result;
-use crate::set::indexed::{self, FixedLimits, Lookup};
+use crate::set::bwjoin::{self, FixedLimits, Lookup};
 use crate::set::{DeviceJoin, SetJoin};
 
 /// An index with given room and budgets.
@@ -48,6 +48,6 @@ impl Forced for FixedIndex {
         device: Option<&Arc<DeviceJoin>>,
         context: PrepareContext<'_>,
     ) -> Result<Arc<dyn PreparedJoin>> {
-        indexed::prepare_within(Arc::clone(&self.lookup), self.limits, join, device, context)
+        bwjoin::prepare_within(Arc::clone(&self.lookup), self.limits, join, device, context)
     }
 }

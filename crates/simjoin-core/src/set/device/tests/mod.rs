@@ -18,6 +18,8 @@ use crate::engine::{EncodeInput, KeyDictionary, Match};
 use crate::gpu::tests::Lent;
 use crate::gpu::{Device, DeviceError};
 use crate::memory::{Budget, Reservation};
+use crate::set::bitmap::tiles::TILES;
+use crate::set::bwjoin::INDEXED;
 use crate::set::candidates::Candidate;
 use crate::set::collection::SetCollection;
 use crate::set::device::abi::{Found, Group, NarrowCandidate};
@@ -27,8 +29,6 @@ use crate::set::device::{
     Capacities, Form, Launch, Layout, Outcome, Reply, ResidentSets, Section, Staging, VerifyJob,
 };
 use crate::set::encode::BuildEncoder;
-use crate::set::indexed::INDEXED;
-use crate::set::tiles::TILES;
 use crate::util::cancel::CancelFlag;
 
 /// A collection of up to `count` distinct sets of fewer than `most` tokens, some in several rows.

@@ -26,13 +26,14 @@
 //! The memory for lists and bits grows with the tokens alone, whatever the universe and the number of
 //! pairs: a column of bits is taken where it is no larger than the list.
 //!
-//! Placed on a device, both counts are made [there](crate::set::large).
+//! Placed on a device, both counts are made [there](crate::set::scancount::large).
 
 mod bits;
 mod cursor;
 mod estimate;
 mod frequencies;
 mod group;
+pub mod large;
 mod lists;
 mod rates;
 mod split;
@@ -54,7 +55,7 @@ use crate::set::collection::SetCollection;
 use crate::set::device::DeviceJoin;
 use crate::set::join::SetJoin;
 use crate::set::join_spec::JoinSpec;
-use crate::set::{bitmap, large, offload};
+use crate::set::{bitmap, offload};
 
 /// The strategy `scancount`.
 #[derive(Debug, Clone, Copy, Default)]

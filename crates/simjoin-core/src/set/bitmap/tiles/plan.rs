@@ -17,12 +17,12 @@ use std::sync::Arc;
 use crate::engine::Pairing;
 use crate::gpu::Device;
 use crate::offload::tiles::{PlanArrays, TilePlan};
+use crate::set::bitmap::tiles::abi::{MAX_STAGES, NEVER, OCTET, RowRun, Strip, Unit};
+use crate::set::bitmap::tiles::columns::Signatures;
+use crate::set::bitmap::tiles::fit::tested_in_slice;
 use crate::set::collection::SetCollection;
 use crate::set::join_spec::JoinSpec;
 use crate::set::runs::{Run, SetId};
-use crate::set::tiles::abi::{MAX_STAGES, NEVER, OCTET, RowRun, Strip, Unit};
-use crate::set::tiles::columns::Signatures;
-use crate::set::tiles::fit::tested_in_slice;
 
 /// A plan that has reached one of these ends with its strip: entries of the table, and units.
 const MOST_ENTRIES: usize = 1 << 18;

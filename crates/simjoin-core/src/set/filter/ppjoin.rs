@@ -14,11 +14,11 @@ use crate::memory::{Memory, Reservation};
 use crate::set::candidate_source::{CandidateFilter, CandidateSource, SourceProgress};
 use crate::set::candidates::{Candidate, CandidateChunk};
 use crate::set::collection::SetCollection;
+use crate::set::filter::allpairs::known_prefix;
 use crate::set::filter::postings::{
     Criterion, Hints, Hit, LISTS_AHEAD, Place, ProbePrefix, Scratch, SignaturePostings,
     SuffixSignature, sign_suffixes,
 };
-use crate::set::filter::prefix::known_prefix;
 use crate::set::filter::size_bounds::{SizeBounds, SizeBoundsCache};
 use crate::set::join_spec::{JoinSpec, SetUnit};
 use crate::set::runs::{Run, SetId};

@@ -7,10 +7,10 @@ use crate::engine::Match;
 use crate::gpu::{DeviceError, Stage};
 use crate::memory::Reservation;
 use crate::offload::{Arena, DeviceJob, JobCounters, JobResults, OnDevice, Outcome};
-use crate::set::indexed::abi::{CANDIDATE_BYTES, IndexTally, IndexWork, RowState};
-use crate::set::indexed::index::DeviceIndex;
-use crate::set::indexed::lookup::{Launcher, Lookup};
-use crate::set::indexed::plan::Plan;
+use crate::set::bwjoin::abi::{CANDIDATE_BYTES, IndexTally, IndexWork, RowState};
+use crate::set::bwjoin::index::DeviceIndex;
+use crate::set::bwjoin::lookup::{Launcher, Lookup};
+use crate::set::bwjoin::plan::Plan;
 use crate::set::offload::TravellingSets;
 
 /// The settings that the jobs of a join share.

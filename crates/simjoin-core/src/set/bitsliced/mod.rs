@@ -56,7 +56,7 @@ mod nanos {
 /// Build sets of a vector of bits.
 const STRIP_SETS: f64 = 512.0;
 
-/// Tokens of an average probe set from which on sums take longer than [`ScanCount`](super::scan_count::ScanCount).
+/// Tokens of an average probe set from which on sums take longer than [`ScanCount`](super::scancount::ScanCount).
 const LARGE: f64 = 1024.0;
 /// Bytes of the columns of a block that stay in a core's caches.
 const NEAR: f64 = (4 << 20) as f64;

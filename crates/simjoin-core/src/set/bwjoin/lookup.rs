@@ -3,7 +3,7 @@
 use std::fmt::Debug;
 
 use crate::gpu::{DeviceError, Grid, Images, Stage};
-use crate::set::indexed::abi::{INDEXED, IndexWork};
+use crate::set::bwjoin::abi::{INDEXED, IndexWork};
 use crate::set::join_spec::JoinSpec;
 
 /// Threads of a block, unless a lookup says otherwise.

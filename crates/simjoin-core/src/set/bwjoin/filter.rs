@@ -11,12 +11,12 @@ use crate::memory::Memory;
 use crate::offload::{
     DeviceFilter, DeviceJob, DeviceTask, EachDevice, OnHost, OpenUnit, TicketOf, Undecided,
 };
+use crate::set::bwjoin::abi::RowState;
+use crate::set::bwjoin::index::IndexShape;
+use crate::set::bwjoin::plan::{Limits, Plan, Planner};
+use crate::set::bwjoin::work::{IndexJob, JobSettings, Rows};
 use crate::set::collection::SetCollection;
 use crate::set::filter::size_bounds::SizeBoundsCache;
-use crate::set::indexed::abi::RowState;
-use crate::set::indexed::index::IndexShape;
-use crate::set::indexed::plan::{Limits, Plan, Planner};
-use crate::set::indexed::work::{IndexJob, JobSettings, Rows};
 use crate::set::itself::SelfMatches;
 use crate::set::join_spec::{JoinSpec, SetUnit};
 use crate::set::offload::TravellingSets;

@@ -3,8 +3,8 @@
 use std::ops::Range;
 
 use crate::set::collection::SetCollection;
-use crate::set::large::shape::LightShape;
 use crate::set::runs::SetId;
+use crate::set::scancount::large::shape::LightShape;
 
 /// Tokens of a sample: one in this many, within limits.
 const SAMPLED: usize = 512;

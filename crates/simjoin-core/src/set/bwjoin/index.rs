@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use crate::gpu::{Device, DeviceError, Grid, Resident, Stage};
 use crate::offload::{Layout, run};
-use crate::set::collection::SetCollection;
-use crate::set::device::ResidentSets;
-use crate::set::indexed::abi::{
+use crate::set::bwjoin::abi::{
     DIGIT_BITS, INDEXED, IndexRun, Indexing, Postings, SORT_THREADS, SORT_TILE,
 };
+use crate::set::collection::SetCollection;
+use crate::set::device::ResidentSets;
 use crate::set::runs::SetId;
 
 /// Bytes of a posting, and of one that is being sorted.

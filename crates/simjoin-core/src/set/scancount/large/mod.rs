@@ -1,6 +1,6 @@
 //! Overlaps of few, large sets, on a device: `scancount` placed there.
 //!
-//! As on the CPU ([`crate::set::scan_count`]), rare tokens add to counters and frequent ones are bits.
+//! As on the CPU ([`crate::set::scancount`]), rare tokens add to counters and frequent ones are bits.
 //! A work has rows (probe sets) and columns (build sets), and a counter for each pair:
 //!
 //! ```text

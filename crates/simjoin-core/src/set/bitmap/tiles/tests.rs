@@ -11,6 +11,9 @@ use crate::emulator::gpu;
 use crate::engine::GpuOptions;
 use crate::engine::{PrepareContext, PreparedJoin};
 use crate::error::Result;
+use crate::set::bitmap::tiles::Residence;
+use crate::set::bitmap::tiles::scheme::TileScheme;
+use crate::set::bitmap::tiles::shape::{TileKernel, WIDTHS};
 use crate::set::bitmap::{BitmapBlocks, FixedTiles, Front, on_cpu};
 use crate::set::device::DeviceJoin;
 use crate::set::filter::SignatureScheme;
@@ -21,9 +24,6 @@ use crate::set::tests::on_devices::{
     OnDevices, both_sides, check_faults, check_faults_of_one_of_two, check_shapes, tests_on_devices,
 };
 use crate::set::tests::{Forced, forced, shapes};
-use crate::set::tiles::Residence;
-use crate::set::tiles::scheme::TileScheme;
-use crate::set::tiles::shape::{TileKernel, WIDTHS};
 
 impl FixedTiles {
     /// Plain columns, with room for many hits.

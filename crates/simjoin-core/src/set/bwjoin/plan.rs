@@ -5,9 +5,9 @@ use std::ops::Range;
 
 use crate::engine::Pairing;
 use crate::memory::Reservation;
+use crate::set::bwjoin::abi::ProbeRun;
 use crate::set::collection::SetCollection;
 use crate::set::filter::size_bounds::{SizeBounds, SizeBoundsCache};
-use crate::set::indexed::abi::ProbeRun;
 use crate::set::join_spec::JoinSpec;
 use crate::set::runs::SetId;
 

@@ -4,6 +4,8 @@ use crate::engine::{Cost, Pairing};
 use crate::error::Result;
 use crate::gpu::Device;
 use crate::offload::tiles::capacity;
+use crate::set::bitmap::tiles::scheme::TileScheme;
+use crate::set::bitmap::tiles::shape::{TileKernel, TileShape, WIDTHS};
 use crate::set::collection::SetCollection;
 use crate::set::costs;
 use crate::set::device::DeviceJoin;
@@ -12,8 +14,6 @@ use crate::set::join::SetJoin;
 use crate::set::join_spec::JoinSpec;
 use crate::set::runs::SetId;
 use crate::set::statistics::Statistics;
-use crate::set::tiles::scheme::TileScheme;
-use crate::set::tiles::shape::{TileKernel, TileShape, WIDTHS};
 use crate::util::evenly::Evenly;
 use crate::util::parallel;
 

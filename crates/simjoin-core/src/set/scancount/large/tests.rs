@@ -16,7 +16,7 @@ use crate::error::Result;
 use crate::set::collection::SetCollection;
 use crate::set::device::DeviceJoin;
 use crate::set::join::SetJoin;
-use crate::set::scan_count::{self, ScanCount};
+use crate::set::scancount::{self, ScanCount};
 use crate::set::tests::harness::Sides;
 use crate::set::tests::on_devices::{
     OnDevices, check_faults, check_faults_of_one_of_two, check_left_to_cpu, check_shapes,
@@ -93,7 +93,7 @@ impl Forced for FixedLarge {
         context: PrepareContext<'_>,
     ) -> Result<Arc<dyn PreparedJoin>> {
         let (build, spec) = (&join.build, join.spec);
-        let on_cpu = || scan_count::on_cpu(build, spec, context);
+        let on_cpu = || scancount::on_cpu(build, spec, context);
         let cpu = || on_cpu().into_prepared();
         let Some(device) = device else { return cpu() };
         match super::prepare(build, spec, device, Choice::Fixed(*self), on_cpu, context)? {

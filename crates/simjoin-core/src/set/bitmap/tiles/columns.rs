@@ -5,13 +5,13 @@ use std::sync::Arc;
 use crate::gpu::{Device, DeviceError, Grid, Resident, Stage};
 use crate::offload::tiles::ResidentColumns;
 use crate::offload::{Arena, run};
+use crate::set::bitmap::tiles::abi::{OCTET, Signed, Signing, Uniting};
+use crate::set::bitmap::tiles::scheme::TileScheme;
+use crate::set::bitmap::tiles::shape::{TILES, TileShape};
 use crate::set::collection::SetCollection;
 use crate::set::device::ResidentSets;
 use crate::set::device::abi::Sets;
 use crate::set::runs::SetId;
-use crate::set::tiles::abi::{OCTET, Signed, Signing, Uniting};
-use crate::set::tiles::scheme::TileScheme;
-use crate::set::tiles::shape::{TILES, TileShape};
 
 /// Threads of a block that signs.
 const SIGNING_THREADS: u32 = 256;

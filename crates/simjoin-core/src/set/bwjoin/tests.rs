@@ -6,7 +6,7 @@ use std::sync::Arc;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
-use crate::set::indexed::{ByWarps, IndexShape, IndexedJoin};
+use crate::set::bwjoin::{ByWarps, IndexShape, IndexedJoin};
 use crate::set::tests::harness::{FixedIndex, RANGES, Sides};
 use crate::set::tests::on_devices::{
     OnDevices, check_faults, check_faults_of_one_of_two, check_left_to_cpu, check_shapes,

@@ -145,7 +145,7 @@ mod tests {
     use rand::{Rng, SeedableRng};
 
     use super::*;
-    use crate::set::sliced::planes::planes_of;
+    use crate::set::bitsliced::planes::planes_of;
     use crate::simd::{BITS, Simd};
 
     #[test]

@@ -1,9 +1,9 @@
 //! How the tokens of sets become bits on a device.
 
+use crate::set::bitmap::tiles::abi::Signing;
+use crate::set::bitmap::tiles::shape::WIDTHS;
 use crate::set::collection::SetCollection;
 use crate::set::filter::signature::dealt_bit;
-use crate::set::tiles::abi::Signing;
-use crate::set::tiles::shape::WIDTHS;
 
 /// Sets of signatures of one width: a bit of its own for each frequent token, the rarer ones dealt to
 /// the other bits by falling frequency, forth and back.

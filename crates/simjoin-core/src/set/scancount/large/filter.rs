@@ -11,11 +11,11 @@ use crate::offload::{DeviceFilter, DeviceTask, EachDevice, OnHost, OpenUnit, Tic
 use crate::set::collection::SetCollection;
 use crate::set::itself::SelfMatches;
 use crate::set::join_spec::{JoinSpec, SetUnit};
-use crate::set::large::abi::LargeRun;
-use crate::set::large::cut::{TokenCut, sizes};
-use crate::set::large::work::{JobSettings, LargeJob};
 use crate::set::offload::TravellingSets;
 use crate::set::runs::SetId;
+use crate::set::scancount::large::abi::LargeRun;
+use crate::set::scancount::large::cut::{TokenCut, sizes};
+use crate::set::scancount::large::work::{JobSettings, LargeJob};
 
 /// Sets of a unit at least: rows of a tile.
 const LEAST_RANGE: u32 = 192;

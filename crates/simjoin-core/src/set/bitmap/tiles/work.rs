@@ -8,11 +8,11 @@ use crate::offload::tiles::{
     Addresses, Report, TileForm, TileJob, TileKind, TileSettings, Travelling, TravellingColumns,
 };
 use crate::offload::{Arena, JobCounters, OnDevice};
+use crate::set::bitmap::tiles::abi::{Signed, Signing, Tally, TileWork};
+use crate::set::bitmap::tiles::columns::{Columns, Making, Signatures, SignedColumns, sign};
+use crate::set::bitmap::tiles::plan::StripArrays;
+use crate::set::bitmap::tiles::shape::{TILES, TileShape};
 use crate::set::offload::TravellingSets;
-use crate::set::tiles::abi::{Signed, Signing, Tally, TileWork};
-use crate::set::tiles::columns::{Columns, Making, Signatures, SignedColumns, sign};
-use crate::set::tiles::plan::StripArrays;
-use crate::set::tiles::shape::{TILES, TileShape};
 
 /// How pairs of sets are tested and decided.
 #[derive(Debug, Clone, Copy)]

@@ -9,15 +9,15 @@ use crate::memory::Memory;
 use crate::offload::tiles::{
     ColumnsOf, Meeting, MovingRows, TileFamily, TileJoin, Tiles, TravellingColumns,
 };
+use crate::set::bitmap::tiles::abi::OCTET;
+use crate::set::bitmap::tiles::pieces::Pieces;
+use crate::set::bitmap::tiles::plan::{Overlaps, Probe, Tiling};
+use crate::set::bitmap::tiles::work::SignatureTiles;
 use crate::set::collection::SetCollection;
 use crate::set::itself::SelfMatches;
 use crate::set::join_spec::{JoinSpec, SetUnit};
 use crate::set::offload::TravellingSets;
 use crate::set::runs::SetId;
-use crate::set::tiles::abi::OCTET;
-use crate::set::tiles::pieces::Pieces;
-use crate::set::tiles::plan::{Overlaps, Probe, Tiling};
-use crate::set::tiles::work::SignatureTiles;
 
 /// Tiles of sets.
 #[derive(Debug)]

@@ -9,15 +9,15 @@ use crate::memory::Reservation;
 use crate::offload::{Arena, DeviceJob, JobCounters, JobResults, OnDevice, Outcome};
 use crate::set::device::ResidentSets;
 use crate::set::device::abi::{Found, Sets};
-use crate::set::large::abi::{
-    CHUNK_BITS, CHUNK_BYTES, LARGE_TILE, LargeRun, LargeTally, LargeWork, PRODUCT_THREADS,
-    PRODUCT_WORDS,
-};
-use crate::set::large::cut::TokenCut;
-use crate::set::large::shape::{LARGE, LightShape};
 use crate::set::measure::{Bounds, Measure};
 use crate::set::offload::TravellingSets;
 use crate::set::runs::SetId;
+use crate::set::scancount::large::abi::{
+    CHUNK_BITS, CHUNK_BYTES, LARGE_TILE, LargeRun, LargeTally, LargeWork, PRODUCT_THREADS,
+    PRODUCT_WORDS,
+};
+use crate::set::scancount::large::cut::TokenCut;
+use crate::set::scancount::large::shape::{LARGE, LightShape};
 
 /// Threads of a block that finds starts or fills bits, and of one that decides.
 const THREADS: u32 = 256;

@@ -4,10 +4,10 @@ use std::ops::Range;
 
 use crate::gpu::{Device, DeviceError};
 use crate::offload::tiles::bytes_of_job;
+use crate::set::bitmap::tiles::plan::Tiling;
+use crate::set::bitmap::tiles::work::JobSettings;
 use crate::set::collection::SetCollection;
 use crate::set::runs::SetId;
-use crate::set::tiles::plan::Tiling;
-use crate::set::tiles::work::JobSettings;
 
 /// The pieces of one join.
 #[derive(Debug)]
