@@ -1,6 +1,25 @@
 //! Exact similarity joins of sets, texts and vectors over Arrow arrays, on the CPU and on GPUs.
 //!
+//! The types at the root join columns in memory: a [`Join`] finds the pairs of rows that are similar enough,
+//! a [`Nearest`] the nearest rows of each row.
+//!
+//! ```
+//! use simjoin_core::{Join, Measure};
+//!
+//! let lists = [vec![1, 2, 3], vec![7, 8], vec![3, 2, 1, 4]];
+//! let pairs = Join::new(Measure::Jaccard, 0.7).self_join(&lists)?;
+//! // left | right | score
+//! //    0 |     2 |  0.75
+//! assert_eq!((pairs[0].left, pairs[0].right, pairs[0].score), (0, 2, 0.75));
+//! assert_eq!(pairs.len(), 1);
+//! # Ok::<(), simjoin_core::Error>(())
+//! ```
+//!
+//! The modules below them are for the operator of `datafusion-simjoin`, and change with it:
+//!
 //! ```text
+//! library: Join, Nearest, columns, pairs
+//!    ▼
 //! predicate ─► engine: family ─► matcher ─► strategy ─► cursor ─► matches
 //!                 ▲          set, string, vector: rules, items, strategies
 //!                 └─ values (Arrow columns), memory, error, simd, util
@@ -8,8 +27,7 @@
 //! ```
 //!
 //! No part of the crate knows SQL or a query engine. The feature `datafusion` has the errors and the memory
-//! of DataFusion as those of this crate. Its interface is that of the operator of `datafusion-simjoin`, and
-//! changes with it.
+//! of DataFusion as those of this crate.
 
 #![allow(rustdoc::private_intra_doc_links)]
 // The interface is for the operator: a collection that it never asks for emptiness has no `is_empty`, what it
@@ -27,6 +45,7 @@ mod datafusion;
 pub mod engine;
 pub mod error;
 pub mod gpu;
+mod library;
 pub mod memory;
 pub mod offload;
 pub mod predicate;
@@ -37,6 +56,11 @@ pub mod tuning;
 pub mod util;
 pub mod values;
 pub mod vector;
+
+pub use engine::DeviceChoice;
+pub use error::{Error, Result};
+pub use library::{Column, Element, Join, Measure, Nearest, Pair, Pairs, Row, SelfPairs};
+pub use util::cancel::CancelFlag;
 
 #[cfg(test)]
 #[path = "../../../tests/emulator/mod.rs"]
@@ -52,3 +76,8 @@ mod harness;
 mod structure;
 #[cfg(test)]
 mod structure_tests;
+
+/// The examples of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}

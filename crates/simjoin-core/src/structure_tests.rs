@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! set, string, vector ─► offload ─► engine, gpu;  set, string, vector ─► gpu, simd, values
+//! library ─► all of them
 //! ```
 
 use std::path::{Path, PathBuf};
@@ -10,11 +11,27 @@ use crate::structure::modules::{assert_order, assert_rings_of_files};
 use crate::structure::{assert_directions, assert_no_tokens, assert_rings};
 
 /// The folders that each folder may use.
-const ALLOWED: [(&str, &[&str]); 14] = [
+const ALLOWED: [(&str, &[&str]); 15] = [
     ("datafusion", &["error", "gpu", "memory"]),
     ("engine", &["error", "memory", "predicate", "simd", "util", "values"]),
     ("error", &[]),
     ("gpu", &["error", "util"]),
+    (
+        "library",
+        &[
+            "engine",
+            "error",
+            "memory",
+            "predicate",
+            "set",
+            "simd",
+            "string",
+            "tuning",
+            "util",
+            "values",
+            "vector",
+        ],
+    ),
     ("memory", &["error"]),
     ("offload", &["engine", "error", "gpu", "memory", "util"]),
     ("predicate", &["error"]),

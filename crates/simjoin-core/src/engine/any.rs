@@ -12,7 +12,7 @@ use super::choose::{admitted, choose};
 use super::{
     AnyChoice, Axis, BuildEncoder, Collection, DeviceChoice, DeviceRequest, Domain, EncodeInput,
     Encoded, EncodedPart, Encoding, FinishContext, Growth, ItemPair, KeyDictionary, MatchSpec,
-    Matcher, PrepareContext, StoredForm, StrategyName, WorkStep,
+    Matcher, PrepareContext, StoredForm, StrategyInfo, StrategyName, WorkStep,
 };
 use crate::error::Result;
 use crate::predicate::{Call, Side};
@@ -56,6 +56,9 @@ pub trait AnyMatcher: Debug + Send + Sync {
 
     /// [`Matcher::smallest`].
     fn smallest(&self) -> Option<StrategyName>;
+
+    /// Every strategy that a join may name: [`Matcher::strategies`], then [`Matcher::comparisons`].
+    fn strategies(&self) -> Vec<StrategyInfo>;
 
     /// Fails with a plan error where no strategy has that name and runs there.
     fn admit(&self, choice: StrategyName, device: DeviceChoice) -> Result<()>;
@@ -137,6 +140,11 @@ impl<M: Matcher> AnyMatcher for M {
 
     fn smallest(&self) -> Option<StrategyName> {
         Matcher::smallest(self)
+    }
+
+    fn strategies(&self) -> Vec<StrategyInfo> {
+        let all = Matcher::strategies(self).iter().chain(self.comparisons());
+        all.map(|strategy| StrategyInfo::of(*strategy)).collect()
     }
 
     fn admit(&self, choice: StrategyName, device: DeviceChoice) -> Result<()> {

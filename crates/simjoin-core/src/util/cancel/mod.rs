@@ -18,9 +18,19 @@ const STEPS: usize = 1 << 16;
 pub struct CancelFlag(Arc<AtomicBool>);
 
 impl CancelFlag {
+    /// Cancels the work of everyone who has this flag or a clone of it.
+    pub fn cancel(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the work has been cancelled.
+    pub fn is_cancelled(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+
     /// An error once the work has been cancelled. Cheap enough for every few thousand steps.
     pub fn check(&self) -> Result<()> {
-        if self.0.load(Ordering::Relaxed) {
+        if self.is_cancelled() {
             return exec_err!("the similarity join was cancelled");
         }
         Ok(())
@@ -44,7 +54,7 @@ pub struct CancelOnDrop(CancelFlag);
 
 impl Drop for CancelOnDrop {
     fn drop(&mut self) {
-        self.0.0.store(true, Ordering::Relaxed);
+        self.0.cancel();
     }
 }
 

@@ -1,0 +1,113 @@
+//! The side of a search that is indexed.
+
+use std::sync::Arc;
+
+use super::search::Search;
+use crate::engine::{
+    Collection, DeviceChoice, DeviceRequest, Encoded, EncodedPart, FinishContext, KeyDictionary,
+    MatchSpec, PrepareContext, PreparedJoin, ProbeEncoder, StrategyName,
+};
+use crate::error::Result;
+use crate::memory::{Memory, Reservation};
+use crate::predicate::Side;
+use crate::util::parallel::map;
+
+/// Rows that a thread is worth for encoding, at least.
+const LEAST_ROWS: usize = 1 << 10;
+
+/// The items of the build side, ready to be probed.
+#[derive(Debug)]
+pub(super) struct Index {
+    pub items: Arc<dyn Collection>,
+    pub encoder: Arc<dyn ProbeEncoder>,
+    pub keys: KeyDictionary,
+    pub prepared: Arc<dyn PreparedJoin>,
+    pub spec: MatchSpec,
+    /// The memory of all of these.
+    _memory: Reservation,
+}
+
+impl Index {
+    /// Indexes the build side of a search.
+    ///
+    /// # Errors
+    ///
+    /// When a row cannot be an item, memory is refused, or the search is cancelled.
+    pub(super) fn build(search: &Search<'_>) -> Result<Self> {
+        let memory = search.memory.reservation();
+        let parts = encode(search, search.probe.other(), &memory)?;
+        let threads = search.options.threads();
+        let context = FinishContext {
+            reservation: &memory,
+            base: 0,
+            peak: &|| {},
+            cancel: &search.options.cancel,
+            threads,
+            meets_others: !search.itself,
+            self_join: search.itself,
+            probe: Some(search.probe),
+        };
+        let Encoded { items, encoder, keys } = search.matcher.finish(parts, &context)?;
+        let held = items.size_in_bytes() + encoder.size_in_bytes() + keys.size_in_bytes();
+        memory.try_resize(held)?;
+        let (items, spec): (Arc<dyn Collection>, _) = (items.into(), search.spec());
+        let prepare = |strategy, device| prepare(search, &items, &spec, &memory, strategy, device);
+        // Where no other index fits into memory, the smallest one may.
+        let smallest = search.matcher.smallest().filter(|_| search.strategy.is_auto());
+        let prepared = match (prepare(search.strategy, search.options.device), smallest) {
+            (Err(error), Some(smallest))
+                if error.is_out_of_memory()
+                    && !matches!(search.options.device, DeviceChoice::Cuda(_)) =>
+            {
+                memory.try_resize(held)?;
+                prepare(smallest, DeviceChoice::Cpu)?
+            }
+            (prepared, _) => prepared?,
+        };
+        Ok(Self { items, encoder, keys, prepared, spec, _memory: memory })
+    }
+}
+
+/// Reads the rows of a side, several threads some each.
+fn encode(search: &Search<'_>, side: Side, memory: &dyn Memory) -> Result<Vec<EncodedPart>> {
+    let rows = search.rows(side);
+    let (threads, cancel) = (search.options.threads(), &search.options.cancel);
+    let slice = rows.rows_per_slice(search.options.memory_limit());
+    let share = rows.len().div_ceil(threads.min(rows.len() / LEAST_ROWS).max(1)).max(1);
+    let shares = (0..rows.len().max(1)).step_by(share).collect();
+    map(threads, shares, |first: usize| {
+        let (mut encoder, mut keys) =
+            (search.matcher.encoder(side, None)?, KeyDictionary::default());
+        let end = rows.len().min(first + share);
+        for start in (first..end).step_by(slice) {
+            cancel.check()?;
+            rows.with_slice(start, slice.min(end - start), |input| {
+                encoder.push(start as u32, input, &mut keys, memory, 0)
+            })?;
+        }
+        Ok((encoder, keys))
+    })
+}
+
+fn prepare(
+    search: &Search<'_>,
+    items: &Arc<dyn Collection>,
+    spec: &MatchSpec,
+    memory: &dyn Memory,
+    strategy: StrategyName,
+    device: DeviceChoice,
+) -> Result<Arc<dyn PreparedJoin>> {
+    let context = PrepareContext {
+        reservation: memory,
+        cancel: &search.options.cancel,
+        threads: search.options.threads(),
+        probes: None,
+    };
+    let request = DeviceRequest {
+        choice: device,
+        self_join: search.itself,
+        work: 0.0,
+        on_failure: Arc::new(|_| {}),
+    };
+    search.matcher.choose(strategy, items, spec, &request, context)?.prepare(context)
+}
