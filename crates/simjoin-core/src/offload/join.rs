@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::engine::{Collection, Match, MatchNeed, Pairing, RowPairCounts};
 use crate::offload::devices::Devices;
-use crate::offload::late::OnCpu;
+use crate::offload::fallback::OnCpu;
 use crate::offload::unit::OpenUnit;
 
 /// The state that the cursors of a join share.

@@ -6,9 +6,9 @@ use crate::engine::{Cursor, PreparedJoin};
 use crate::error::Result;
 use crate::memory::Memory;
 use crate::offload::cursor::OffloadCursor;
+use crate::offload::fallback::leaves_room;
 use crate::offload::filter::DeviceFilter;
 use crate::offload::join::Offload;
-use crate::offload::late::leaves_room;
 
 /// A prepared join that runs wholly on devices.
 #[derive(Debug)]

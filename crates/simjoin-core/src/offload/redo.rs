@@ -10,9 +10,9 @@ use crate::engine::{
 };
 use crate::error::Result;
 use crate::memory::Memory;
+use crate::offload::fallback::FallbackCursor;
 use crate::offload::filter::{DeviceFilter, Undecided};
 use crate::offload::join::Offload;
-use crate::offload::late::LateCursor;
 
 /// Matches that the CPU finds between two looks at them.
 const MATCHES: usize = 1024;
@@ -21,7 +21,7 @@ const PROBES: u32 = if cfg!(test) { 7 } else { 4096 };
 
 /// Jobs that the CPU takes up, one after the other.
 pub(super) struct Redo<F: DeviceFilter> {
-    cursor: Option<LateCursor>,
+    cursor: Option<FallbackCursor>,
     jobs: VecDeque<(u32, F::Undecided)>,
     /// The job that the cursor works on.
     current: Option<Current<F::Undecided>>,

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use super::axis::LengthAxis;
 use super::collection::Strings;
 use super::cursor::CURSOR_BYTES;
+use super::deletion_join::{self, Neighbourhoods};
 use super::device::StringDevices;
 use super::encode::TextValues;
 use super::finder::{boxes_bytes, scratch_bytes};
 use super::function::StringFunction;
 use super::join::StringJoin;
-use super::neighbours::{self, Neighbourhoods};
 use super::strategies;
 use super::threshold::Threshold;
 use super::value::Values;
@@ -66,7 +66,7 @@ impl Matcher for StringMatcher {
         // `auto` takes an index of deletions only where memory has room for it.
         let prepare = match self.threshold.deletions() {
             Some(edits) if strategy == StrategyName::new(Neighbourhoods.name()) => {
-                neighbours::index_bytes(rows, bytes, longest, edits)
+                deletion_join::index_bytes(rows, bytes, longest, edits)
             }
             _ => boxes_bytes(rows, bytes, longest, key_count.max(1), self.threshold.by_prefix()),
         };

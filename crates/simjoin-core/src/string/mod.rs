@@ -7,7 +7,7 @@
 //! gather.rs       how they are found   alphabet.rs     scalars as codes of six bits
 //! axis.rs         places, by length    boxes/          an index of similar texts
 //! lanes/          the edit distances of 64 texts at a time
-//! deletions/      an index of what is left after deletions: neighbours.rs joins by it
+//! deletions/      an index of what is left after deletions: deletion_join.rs joins by it
 //! device/         boxes on a GPU
 //! columns/        a function of two columns, outside joins
 //! finder.rs       the build items for a probe item
@@ -28,6 +28,7 @@ mod collection;
 mod columns;
 mod cursor;
 mod decide;
+mod deletion_join;
 mod deletions;
 mod device;
 mod encode;
@@ -38,7 +39,6 @@ mod gather;
 mod join;
 mod lanes;
 mod matcher;
-mod neighbours;
 mod page;
 mod prepared;
 mod rules;

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
+use super::deletion_join::Neighbourhoods;
 use super::device::{self, StringDevices};
 use super::join::StringJoin;
-use super::neighbours::Neighbourhoods;
 use super::prepared::Prepared;
 use super::threshold::Threshold;
 use crate::engine::{

@@ -17,7 +17,7 @@
 //! cost.rs         the time for pairs                choice.rs      the filter that a join takes
 //! nested_loop/    every vector with every other, on the CPU
 //! device/         the same on GPUs
-//! nearest/        nearest vectors at once           neighbours.rs  what it finds
+//! nearest/        nearest vectors at once           bands.rs        what it finds
 //! index/          boxes around neighbours, by cells or by quantiles
 //! join.rs         a join and its figures            strategies.rs  the ways to run it, compared by these
 //! family.rs, matcher.rs               what the operator sees
@@ -30,6 +30,7 @@
 
 mod aligned;
 mod axis;
+mod bands;
 mod bounds;
 mod boxes;
 mod bytes;
@@ -49,7 +50,6 @@ pub mod metric;
 mod middle;
 mod nan;
 mod nearest;
-mod neighbours;
 pub mod nested_loop;
 mod numbers;
 pub mod order;

@@ -20,9 +20,9 @@
 mod abi;
 mod columns;
 mod estimate;
+mod fallback;
 mod filter;
 mod join;
-mod late;
 mod packed;
 mod plan;
 #[cfg(test)]
@@ -34,9 +34,9 @@ use std::sync::Arc;
 use self::abi::STAGE;
 use self::columns::{Columns, SignedTexts};
 pub(super) use self::estimate::estimate;
+use self::fallback::TextsOnCpu;
 use self::filter::TilesOfTexts;
 pub(crate) use self::join::StringDevices;
-use self::late::TextsOnCpu;
 use self::packed::PackedTexts;
 use self::plan::Tiling;
 use super::boxes::{Codes, Elements};

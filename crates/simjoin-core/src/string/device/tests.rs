@@ -12,7 +12,7 @@ use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 
-use super::late::TextsOnCpu;
+use super::fallback::TextsOnCpu;
 use super::{StringDevices, prepare};
 use crate::emulator::{Emulator, gpu};
 use crate::engine::{

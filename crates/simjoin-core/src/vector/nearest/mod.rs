@@ -9,9 +9,9 @@ mod host;
 mod side;
 
 use self::side::SideColumn;
+use super::bands::{Band, Bands};
 use super::device::nearest::{Declined, SideNumbers, Vectors, find, may_find};
 use super::metric::Metric;
-use super::neighbours::{Band, Bands};
 use crate::engine::{DeviceChoice, NeighbourRequest, NeighbourSearch, Neighbours};
 use crate::error::Result;
 use crate::gpu::Device;

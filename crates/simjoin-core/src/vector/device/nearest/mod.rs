@@ -32,10 +32,10 @@ use self::work::{Found, search};
 use crate::engine::{DeviceChoice, GpuOptions};
 use crate::gpu::{Device, DeviceError};
 use crate::memory::Memory;
+use crate::vector::bands::{Band, Bands};
 use crate::vector::device::probe::kernel_of;
 use crate::vector::device::shape::{NEAREST, VECTORS, VectorKernel, VectorShape};
 use crate::vector::metric::Metric;
-use crate::vector::neighbours::{Band, Bands};
 
 /// The vectors of a search.
 pub(in crate::vector) struct Vectors<'a> {

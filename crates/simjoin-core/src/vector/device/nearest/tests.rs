@@ -9,8 +9,8 @@ use super::{SideNumbers, Vectors, find};
 use crate::emulator::gpu;
 use crate::engine::{DeviceChoice, GpuOptions, Neighbours};
 use crate::memory::Budget;
+use crate::vector::bands::Band;
 use crate::vector::metric::Metric;
-use crate::vector::neighbours::Band;
 
 /// Row-major numbers.
 struct Given {

@@ -22,7 +22,7 @@ use crate::engine::{Cursor, MatchNeed, Pairing, UnitCursor};
 use crate::gpu::Device;
 use crate::memory::Budget;
 use crate::offload::OnCpu;
-use crate::vector::device::late::VectorsOnCpu;
+use crate::vector::device::fallback::VectorsOnCpu;
 use crate::vector::device::pairs::PairWorker;
 use crate::vector::device::shape::{VECTORS, VectorKernel};
 use crate::vector::metric::{Metric, Threshold};

@@ -35,10 +35,10 @@ use crate::simd::Simd;
 use crate::tuning::is_for_tests;
 use crate::util::cancel::CancelFlag;
 use crate::util::parallel::map;
+use crate::vector::bands::{Band, Bands};
 use crate::vector::bytes::MOST_DIMENSIONS;
 use crate::vector::metric::Metric;
 use crate::vector::middle::{is_usual, spread};
-use crate::vector::neighbours::{Band, Bands};
 
 /// The most neighbours of a row that are found at once.
 const MOST_NEIGHBOURS: usize = 256;

@@ -50,20 +50,20 @@ pub(crate) trait CpuJoin: Send + Sync + 'static {
 /// those may wait for this one.
 #[derive(Debug)]
 pub(crate) struct OnCpu {
-    join: LateJoin,
-    all: LateJoin,
+    join: FallbackJoin,
+    all: FallbackJoin,
 }
 
 impl OnCpu {
     /// A join whose preparation grows a reservation like this one.
     pub(crate) fn new(join: impl CpuJoin, reservation: &dyn Memory) -> Self {
         let join: Arc<dyn CpuJoin> = Arc::new(join);
-        let late = |wanted| LateJoin::new(&join, wanted, reservation);
+        let late = |wanted| FallbackJoin::new(&join, wanted, reservation);
         Self { join: late(Wanted::Join), all: late(Wanted::All) }
     }
 
     /// A cursor in place of one over devices.
-    pub(crate) fn open(&self, reservation: &dyn Memory) -> Result<LateCursor> {
+    pub(crate) fn open(&self, reservation: &dyn Memory) -> Result<FallbackCursor> {
         reservation.try_grow(self.least_bytes())?;
         Ok(self.join.open(reservation))
     }
@@ -75,7 +75,7 @@ impl OnCpu {
 
     /// A cursor that gives all matches of any probe items. The caller holds
     /// [`Self::least_bytes`] for it.
-    pub(super) fn open_for_all(&self, reservation: &dyn Memory) -> LateCursor {
+    pub(super) fn open_for_all(&self, reservation: &dyn Memory) -> FallbackCursor {
         self.all.open(reservation)
     }
 
@@ -103,7 +103,7 @@ fn prepare_with(
 /// A join that a thread prepares once a cursor over it has work. The thread is cancelled when the
 /// last cursor that waits for it is dropped.
 #[derive(Debug)]
-struct LateJoin(Arc<Shared>);
+struct FallbackJoin(Arc<Shared>);
 
 struct Shared {
     cpu: Arc<dyn CpuJoin>,
@@ -134,7 +134,7 @@ impl fmt::Debug for Shared {
     }
 }
 
-impl LateJoin {
+impl FallbackJoin {
     fn new(cpu: &Arc<dyn CpuJoin>, wanted: Wanted, reservation: &dyn Memory) -> Self {
         Self(Arc::new(Shared {
             cpu: Arc::clone(cpu),
@@ -144,8 +144,8 @@ impl LateJoin {
         }))
     }
 
-    fn open(&self, reservation: &dyn Memory) -> LateCursor {
-        LateCursor {
+    fn open(&self, reservation: &dyn Memory) -> FallbackCursor {
+        FallbackCursor {
             state: CursorState::Waiting(None),
             join: Arc::clone(&self.0),
             reservation: reservation.new_empty(),
@@ -262,7 +262,7 @@ impl Drop for Wait {
 }
 
 /// A cursor over a join that is prepared once the cursor has a unit.
-pub(crate) struct LateCursor {
+pub(crate) struct FallbackCursor {
     state: CursorState,
     join: Arc<Shared>,
     reservation: Reservation,
@@ -277,7 +277,7 @@ enum CursorState {
     Open(Box<dyn Cursor>),
 }
 
-impl LateCursor {
+impl FallbackCursor {
     /// The cursor over the prepared join; it gets the units that were fed meanwhile.
     fn open(&mut self, cx: &mut Context<'_>) -> Poll<Result<()>> {
         let CursorState::Waiting(wait) = &mut self.state else { return Poll::Ready(Ok(())) };
@@ -294,7 +294,7 @@ impl LateCursor {
     }
 }
 
-impl LateCursor {
+impl FallbackCursor {
     /// A cursor over a prepared join; one that compares all pairs where memory does not suffice.
     fn open_over(&self, join: Option<Arc<dyn PreparedJoin>>) -> Result<Box<dyn Cursor>> {
         let held = self.reservation.size();
@@ -307,7 +307,7 @@ impl LateCursor {
     }
 }
 
-impl Cursor for LateCursor {
+impl Cursor for FallbackCursor {
     fn feed(&mut self, unit: ProbeUnit) -> Result<()> {
         match &mut self.state {
             CursorState::Open(cursor) => cursor.feed(unit),
