@@ -1,5 +1,5 @@
-// What the host and the kernels agree on. `src/set/device/abi.rs` declares the
-// same in Rust.
+// Structures of the host and the kernels. `set/device/abi.rs` declares the same in Rust; files of Rust are named
+// here as they lie in crates/simjoin-core/src.
 #pragma once
 
 #include "types.cuh"
@@ -91,6 +91,6 @@ struct Chunk {
     u32 shared_words;
 };
 
-static_assert(sizeof(WideCandidate) == 20 && sizeof(NarrowCandidate) == 8, "as in src/set/device/abi.rs");
-static_assert(sizeof(Group) == 16 && sizeof(Match) == 12 && sizeof(Found) == 32, "as in src/set/device/abi.rs");
-static_assert(sizeof(Chunk) == 112, "as in src/set/device/abi.rs");
+static_assert(sizeof(WideCandidate) == 20 && sizeof(NarrowCandidate) == 8, "as in set/device/abi.rs");
+static_assert(sizeof(Group) == 16 && sizeof(Match) == 12 && sizeof(Found) == 32, "as in set/device/abi.rs");
+static_assert(sizeof(Chunk) == 112, "as in set/device/abi.rs");

@@ -1,4 +1,4 @@
-// What the host and the kernels of filters by inverted index agree on. `src/set/bwjoin/abi.rs`
+// What the host and the kernels of filters by inverted index agree on. `set/bwjoin/abi.rs`
 // declares the same in Rust.
 #pragma once
 
@@ -154,7 +154,7 @@ struct IndexWork {
     }
 };
 
-static_assert(sizeof(IndexRun) == 24 && sizeof(PostingPlace) == 8, "as in src/set/bwjoin/abi.rs");
-static_assert(sizeof(Indexing) == 168 && sizeof(ProbeRun) == 24, "as in src/set/bwjoin/abi.rs");
-static_assert(sizeof(RowState) == 12 && sizeof(IndexCandidate) == 16, "as in src/set/bwjoin/abi.rs");
-static_assert(sizeof(IndexTally) == 72 && sizeof(IndexWork) == 224, "as in src/set/bwjoin/abi.rs");
+static_assert(sizeof(IndexRun) == 24 && sizeof(PostingPlace) == 8, "as in set/bwjoin/abi.rs");
+static_assert(sizeof(Indexing) == 168 && sizeof(ProbeRun) == 24, "as in set/bwjoin/abi.rs");
+static_assert(sizeof(RowState) == 12 && sizeof(IndexCandidate) == 16, "as in set/bwjoin/abi.rs");
+static_assert(sizeof(IndexTally) == 72 && sizeof(IndexWork) == 224, "as in set/bwjoin/abi.rs");

@@ -6,7 +6,7 @@
 #include "index_sort.cuh"
 #include "runs.cuh"
 
-// Threads of a block that sorts, and postings of each. `src/set/bwjoin/abi.rs` has both.
+// Threads of a block that sorts, and postings of each. `set/bwjoin/abi.rs` has both.
 constexpr u32 SORT_THREADS = 256;
 constexpr u32 SORT_ITEMS = 8;
 constexpr u32 SORT_TILE = SORT_THREADS * SORT_ITEMS;

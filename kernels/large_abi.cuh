@@ -1,4 +1,4 @@
-// What the host and the kernels of large sets agree on. `src/set/scancount/large/abi.rs` declares the same in
+// What the host and the kernels of large sets agree on. `set/scancount/large/abi.rs` declares the same in
 // Rust.
 #pragma once
 
@@ -22,7 +22,7 @@ struct LargeRun {
     u32 end;
 };
 
-// Measures of pairs of sets (src/set/measure.rs).
+// Measures of pairs of sets (set/measure.rs).
 enum LargeMeasure : u32 { JACCARD, DICE, COSINE_OF_SETS, OVERLAP, OVERLAP_COEFFICIENT, CONTAINMENT };
 
 // Rows and columns of which all overlaps are counted, then compared with what matches require: the only
@@ -103,4 +103,4 @@ constexpr u32 LARGE_TILE = 128;
 constexpr u32 CHUNK_BITS = 1024;
 constexpr u32 CHUNK_WORDS = CHUNK_BITS / 32;
 
-static_assert(sizeof(LargeRun) == 12 && sizeof(LargeTally) == 48 && sizeof(LargeWork) == 232, "as in src/set/scancount/large/abi.rs");
+static_assert(sizeof(LargeRun) == 12 && sizeof(LargeTally) == 48 && sizeof(LargeWork) == 232, "as in set/scancount/large/abi.rs");

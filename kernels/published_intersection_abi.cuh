@@ -1,4 +1,4 @@
-// What the host and the published techniques for large sets agree on. `src/published/intersection/abi.rs` declares
+// What the host and the published techniques for large sets agree on. `simjoin-published/src/intersection/abi.rs` declares
 // the same in Rust.
 #pragma once
 
@@ -51,4 +51,4 @@ struct PairsWork {
 // The greatest number of buckets.
 constexpr u32 MAX_BUCKETS = 4096;
 
-static_assert(sizeof(RunPair) == 40 && sizeof(PairsWork) == 128, "as in src/published/intersection/abi.rs");
+static_assert(sizeof(RunPair) == 40 && sizeof(PairsWork) == 128, "as in simjoin-published/src/intersection/abi.rs");

@@ -33,9 +33,9 @@ struct Directory {
     u32 columns[1];
 };
 
-static_assert(sizeof(DirectoryExtent) == 16, "as in src/published/points/directory.rs");
+static_assert(sizeof(DirectoryExtent) == 16, "as in simjoin-published/src/points/directory.rs");
 static_assert(sizeof(Directory) == DIRECTORY_BLOCKS * 16 + (DIRECTORY_LEAVES + 8 + 4 + 1) * 4 + 4,
-              "as in src/published/points/directory.rs");
+              "as in simjoin-published/src/points/directory.rs");
 
 // A row on its way through the directory.
 template <class Number>

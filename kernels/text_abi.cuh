@@ -1,4 +1,4 @@
-// What the host and the kernels of joins of texts agree on. `src/string/device/abi.rs` declares the same in
+// What the host and the kernels of joins of texts agree on. `string/device/abi.rs` declares the same in
 // Rust.
 #pragma once
 
@@ -122,6 +122,6 @@ struct TextWork {
     u32 reserved;
 };
 
-static_assert(sizeof(TextSide) == 56 && sizeof(TextSigning) == 56, "as in src/string/device/abi.rs");
-static_assert(sizeof(TextRun) == 24 && sizeof(TextUnit) == 12, "as in src/string/device/abi.rs");
-static_assert(sizeof(TextTally) == 64 && sizeof(TextWork) == 240, "as in src/string/device/abi.rs");
+static_assert(sizeof(TextSide) == 56 && sizeof(TextSigning) == 56, "as in string/device/abi.rs");
+static_assert(sizeof(TextRun) == 24 && sizeof(TextUnit) == 12, "as in string/device/abi.rs");
+static_assert(sizeof(TextTally) == 64 && sizeof(TextWork) == 240, "as in string/device/abi.rs");

@@ -1,5 +1,5 @@
 // Levenshtein's distance of two texts of codes within a bound, by one thread: the banded bit vectors of
-// src/string/lanes/band.rs, whose header names the source. Only as many diagonals as the bound allows edits,
+// string/lanes/band.rs, whose header names the source. Only as many diagonals as the bound allows edits,
 // and one, lie in the band. Its rows lie in the highest bits of a word; those below it change nothing
 // above them, as no code is equal there and so nothing is carried.
 #pragma once

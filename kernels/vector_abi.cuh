@@ -1,4 +1,4 @@
-// What the host and the kernels of joins of vectors agree on. `src/vector/device/abi.rs` declares the
+// What the host and the kernels of joins of vectors agree on. `vector/device/abi.rs` declares the
 // same in Rust.
 //
 // Vectors of one launch have equally many dimensions d. A vector that is tested has 16 * `steps`
@@ -19,7 +19,7 @@
 #include "abi.cuh"
 #include "tile_abi.cuh"
 
-// Functions of two vectors, in the order of src/vector/metric.rs.
+// Functions of two vectors, in the order of vector/metric.rs.
 enum Metric : u32 { EUCLIDEAN = 0, INNER_PRODUCT = 1, COSINE = 2 };
 
 // What is known of a prepared vector. A pair whose biased product, which the filter compares with
@@ -66,7 +66,7 @@ struct Preparing {
     u32 metric;
     u32 wide;
     u32 stage_columns;
-    // Whether tame vectors match none that have positive NaN, or negative ones (src/vector/nan.rs).
+    // Whether tame vectors match none that have positive NaN, or negative ones (vector/nan.rs).
     u32 nan_misses;
     u32 reserved;
 };
@@ -232,8 +232,8 @@ struct VectorWork {
     }
 };
 
-static_assert(sizeof(VectorBounds) == 8 && sizeof(Preparing) == 128, "as in src/vector/device/abi.rs");
-static_assert(sizeof(Probe) == 16, "as in src/vector/device/abi.rs");
-static_assert(sizeof(VectorSide) == 56 && sizeof(VectorRun) == 12, "as in src/vector/device/abi.rs");
-static_assert(sizeof(VectorUnit) == 12 && sizeof(VectorHit) == 8, "as in src/vector/device/abi.rs");
-static_assert(sizeof(VectorTally) == 72 && sizeof(VectorWork) == 304, "as in src/vector/device/abi.rs");
+static_assert(sizeof(VectorBounds) == 8 && sizeof(Preparing) == 128, "as in vector/device/abi.rs");
+static_assert(sizeof(Probe) == 16, "as in vector/device/abi.rs");
+static_assert(sizeof(VectorSide) == 56 && sizeof(VectorRun) == 12, "as in vector/device/abi.rs");
+static_assert(sizeof(VectorUnit) == 12 && sizeof(VectorHit) == 8, "as in vector/device/abi.rs");
+static_assert(sizeof(VectorTally) == 72 && sizeof(VectorWork) == 304, "as in vector/device/abi.rs");

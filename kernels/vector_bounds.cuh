@@ -12,7 +12,7 @@
 //   Cosines: |X·Y - p| <= r(x)‖ŷ‖ + r(y)‖x̂‖ + r(x)r(y) <= g(x) + g(y), where g(x) = CAP r(x) + ½r(x)².
 //   With T = UNIT² (1 - bound), in rows alone:
 //   u(x) = T - g(x), v(x) = T + g(x) for rows; u(y) = -g(y), v(y) = g(y) for columns.
-//   The function itself rounds: E and T have margins for that (as in src/vector/bounds.rs).
+//   The function itself rounds: E and T have margins for that (as in vector/bounds.rs).
 //   Products: below.
 //
 // The filter computes c, which is p - u'(x) - u'(y): six places of both vectors have, in three halves
@@ -41,7 +41,7 @@
 // FAR_NORM * CAP at most, too little for FAR_BIAS; two of them within E of each other have a cosine of 7/8
 // at least (by the law of cosines), enough for twice FAR_BIAS: f64 decides.
 //
-// NaN: see src/vector/nan.rs. A vector with NaN of one sign, tame but for these, matches no tame vector where
+// NaN: see vector/nan.rs. A vector with NaN of one sign, tame but for these, matches no tame vector where
 // Preparing::nan_misses says so. NAN_BIAS leaves its pairs with OPEN vectors open.
 //
 // ρ: wgmma on compute capability 9.0, as probed, aligns the 16 exact products and the sum so far at the

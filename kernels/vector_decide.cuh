@@ -1,4 +1,4 @@
-// Decides pairs of vectors in f64: the functions of src/vector/metric.rs, bit for bit, over the numbers
+// Decides pairs of vectors in f64: the functions of vector/metric.rs, bit for bit, over the numbers
 // as they were given, from left to right and without fused operations. Pairs that wait for that gather
 // in shared memory, until there is one for every lane of the warp.
 #pragma once
