@@ -15,6 +15,11 @@ use super::operator::Operator;
 pub const MISSING: &str = "this simjoin was built without the feature ballista, which clusters need; \
                        build it with: cargo build --release --features ballista";
 
+/// A session whose statements run on a cluster.
+///
+/// # Errors
+///
+/// Always: this build has no clusters.
 pub fn connect(
     _scheduler: &str,
     _secret_file: Option<&Path>,
