@@ -7,7 +7,7 @@ use std::sync::Arc;
 use arrow::array::{
     Array, ArrayRef, ArrowNativeTypeOp, ArrowPrimitiveType, AsArray, PrimitiveArray, UInt32Array,
 };
-use arrow::compute::{cast, take};
+use arrow::compute::take;
 use arrow::datatypes::DataType;
 use arrow::downcast_primitive_array;
 use datafusion::common::utils::normalize_float_zero;
@@ -18,6 +18,7 @@ use crate::exec::layout::ranked_type;
 use crate::exec::rows::payload::{Payload, PayloadBuilder, stored_bytes};
 use crate::exec::rows::ranked::{Ranked, Text};
 use crate::util::cancel::CancelFlag;
+use crate::util::unpack::unpacked;
 
 /// Ranks of a column of the build side: greater values have greater ranks, equal ones the same,
 /// NULL has rank 0.
@@ -152,7 +153,7 @@ pub(crate) fn comparable(column: &ArrayRef) -> Result<ArrayRef> {
         return internal_err!("values of type {} have no ranks", column.data_type());
     };
     let views = match ranked == DataType::Utf8View || ranked == DataType::BinaryView {
-        true => cast(column, &ranked)?,
+        true => unpacked(column, &ranked)?,
         false => return Ok(normalize_float_zero(column)),
     };
     Ok(match views.as_string_view_opt() {
@@ -242,6 +243,7 @@ mod tests {
         BooleanArray, FixedSizeBinaryArray, Float64Array, Int64Array, ListArray, StringArray,
         StringViewArray,
     };
+    use arrow::compute::cast;
     use arrow::datatypes::Int64Type;
     use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool, UnboundedMemoryPool};
 

@@ -57,6 +57,10 @@ pub enum DeviceChoice {
 
 impl DeviceChoice {
     /// One CUDA device by its number, which is less than 128.
+    ///
+    /// # Panics
+    ///
+    /// When the number is 128 or more.
     pub const fn cuda(ordinal: u32) -> Self {
         Self::Cuda(Some(Ordinals::one(ordinal)))
     }

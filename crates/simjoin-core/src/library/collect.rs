@@ -71,17 +71,25 @@ impl PairSink for Collected {
 
 /// A function that is called back with batches of pairs, by one thread at a time, until it breaks.
 pub(super) struct Callback<B, F> {
-    state: Arc<Mutex<(F, Option<B>)>>,
+    state: Arc<Mutex<State<B, F>>>,
+}
+
+struct State<B, F> {
+    call: F,
+    /// The value that the function broke with.
+    broken: Option<B>,
+    /// The function runs, or has panicked.
+    is_running: bool,
 }
 
 impl<B, F> Callback<B, F> {
     pub(super) fn new(call: F) -> Self {
-        Self { state: Arc::new(Mutex::new((call, None))) }
+        Self { state: Arc::new(Mutex::new(State { call, broken: None, is_running: false })) }
     }
 
     /// The value that the function broke with.
     pub(super) fn broken(self) -> Option<B> {
-        self.state.lock().1.take()
+        self.state.lock().broken.take()
     }
 }
 
@@ -94,16 +102,17 @@ impl<B, F> Clone for Callback<B, F> {
 impl<B: Send, F: FnMut(&[Pair]) -> ControlFlow<B> + Send> PairSink for Callback<B, F> {
     fn give(&mut self, pairs: &mut Vec<Pair>) -> Result<ControlFlow<()>> {
         let mut state = self.state.lock();
-        let (call, broken) = &mut *state;
-        if broken.is_some() {
+        if state.broken.is_some() || state.is_running {
             return Ok(ControlFlow::Break(()));
         }
-        let flow = call(pairs);
+        state.is_running = true;
+        let flow = (state.call)(pairs);
+        state.is_running = false;
         pairs.clear();
         Ok(match flow {
             ControlFlow::Continue(()) => ControlFlow::Continue(()),
             ControlFlow::Break(value) => {
-                *broken = Some(value);
+                state.broken = Some(value);
                 ControlFlow::Break(())
             }
         })

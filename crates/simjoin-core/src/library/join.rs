@@ -111,9 +111,9 @@ impl Join {
         self
     }
 
-    /// The pairs that a callback gets at once, at most; 8,192 by default, and 1 at least.
+    /// The pairs that a callback gets at once, at most; 8,192 by default, at least 1 and no more than 2²⁰.
     pub fn batch_pairs(mut self, pairs: usize) -> Self {
-        self.options.batch_pairs = pairs.max(1);
+        self.options.batch_pairs = pairs.clamp(1, 1 << 20);
         self
     }
 

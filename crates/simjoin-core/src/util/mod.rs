@@ -13,3 +13,4 @@ pub mod parallel;
 pub mod per_process;
 pub mod scatter;
 pub mod size;
+pub mod unpack;

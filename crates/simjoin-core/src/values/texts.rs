@@ -8,10 +8,10 @@ use arrow::array::{
     StringViewArray, make_array,
 };
 use arrow::buffer::NullBuffer;
-use arrow::compute::cast;
 use arrow::datatypes::DataType;
 
 use crate::error::{Result, exec_err};
+use crate::util::unpack::unpacked;
 
 /// A column of text, dictionary-encoded or not, or of the NULL type.
 #[derive(Debug)]
@@ -41,7 +41,7 @@ impl Texts {
                     other => other,
                 };
                 let array: ArrayRef = make_array(array.to_data());
-                return Self::try_new(&cast(&array, views)?);
+                return Self::try_new(&unpacked(&array, views)?);
             }
             other => return exec_err!("expected text, found {other}"),
         })

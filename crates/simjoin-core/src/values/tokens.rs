@@ -15,6 +15,7 @@ use arrow::compute::cast;
 use arrow::datatypes::DataType;
 
 use crate::error::{Result, exec_err};
+use crate::util::unpack::unpacked;
 use crate::values::lists::list_element_type;
 
 /// The kind of the elements of a list, by which they are compared.
@@ -116,12 +117,12 @@ impl Tokens {
             }
             // Text and binary become views on the dictionary's values: nothing is copied.
             DataType::Dictionary(_, values) => {
-                let unpacked = match values.as_ref() {
+                let plain = match values.as_ref() {
                     DataType::Utf8 | DataType::LargeUtf8 => &DataType::Utf8View,
                     DataType::Binary | DataType::LargeBinary => &DataType::BinaryView,
                     other => other,
                 };
-                return Self::try_new(&cast(elements, unpacked)?);
+                return Self::try_new(&unpacked(elements, plain)?);
             }
             other => return exec_err!("{other} values are no tokens"),
         })

@@ -1,6 +1,8 @@
 //! Memory limits, cancellation, and callbacks that stop.
 
 use std::ops::ControlFlow;
+use std::panic::AssertUnwindSafe;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use simjoin_core::{CancelFlag, Column, Error, Join, Measure, Nearest, Pairs};
@@ -127,4 +129,28 @@ fn a_callback_that_breaks_ends_the_join_with_its_value() {
         assert_eq!(ended.unwrap(), ControlFlow::Break(10));
         assert_eq!(calls, 3);
     }
+}
+
+#[test]
+fn batches_of_any_size_may_be_asked_for() {
+    let rows = vec![vec![1_u32, 2]; 50];
+    for pairs in [0, 1, 1 << 40, usize::MAX] {
+        let join = Join::new(Measure::Jaccard, 1.0).batch_pairs(pairs).memory_limit(1 << 30);
+        assert_eq!(join.self_join(&rows).unwrap().len(), 50 * 49 / 2, "{pairs}");
+    }
+}
+
+#[test]
+fn a_callback_that_panics_is_not_called_again() {
+    let rows = vec![vec![1_u32, 2]; 2_000];
+    let calls = AtomicUsize::new(0);
+    let join = Join::new(Measure::Jaccard, 1.0).threads(7).batch_pairs(10);
+    let joined = std::panic::catch_unwind(AssertUnwindSafe(|| {
+        join.self_for_each(&rows, |_| -> ControlFlow<()> {
+            calls.fetch_add(1, Ordering::Relaxed);
+            panic!("a mistake of the caller")
+        })
+    }));
+    assert!(joined.is_err());
+    assert_eq!(calls.into_inner(), 1);
 }

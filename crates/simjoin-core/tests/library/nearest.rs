@@ -90,3 +90,17 @@ fn columns_without_a_neighbour_give_none() {
     assert!(nearest.self_join(&empty).unwrap().is_empty());
     assert!(Nearest::new(Measure::Levenshtein, 1).self_join(&["alone"]).unwrap().is_empty());
 }
+
+/// The least bound of similarities leaves out the rows that fill lists without a bound.
+#[test]
+fn rows_without_similarity_are_not_within_the_least_bound() {
+    for measure in [Measure::Jaro, Measure::JaroWinkler, Measure::IndelSimilarity] {
+        let nearest = Nearest::new(measure, 2);
+        let found = nearest.clone().within(f64::from_bits(1)).join(&["a"], &["b", "ab"]).unwrap();
+        assert_eq!(found.iter().map(|pair| pair.right).collect::<Vec<_>>(), [1], "{measure}");
+        for least in [0.0, -0.0, -1.0] {
+            let found = nearest.clone().within(least).join(&["a"], &["b", "ab"]).unwrap();
+            assert_eq!(found.len(), 2, "{measure} within {least}");
+        }
+    }
+}

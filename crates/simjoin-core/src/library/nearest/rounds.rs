@@ -55,10 +55,9 @@ impl<'a> Rounds<'a> {
         let function = measure.function();
         let (widest, is_complete) = function.widest_bound();
         let widest = measure.predicate(widest);
-        // A bound that admits every pair is none.
+        // A bound that admits more pairs than the widest one is none.
         let within = within.map(|score| measure.predicate(measure.bound(score, false)));
-        let within = within.filter(|within| !widest.implies(within));
-        let (last, is_complete) = match within {
+        let (last, is_complete) = match within.filter(|within| within.implies(&widest)) {
             Some(within) => (within, true),
             None => (widest, is_complete),
         };
