@@ -39,6 +39,7 @@ mod cli_text_files;
 mod cluster;
 mod counts;
 mod data;
+mod dictionaries;
 mod differential;
 mod distinct_from;
 mod documentation;

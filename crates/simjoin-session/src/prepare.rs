@@ -78,7 +78,7 @@ pub fn parse(
     parse_sql_at_line(text, first_line, dialect.as_ref(), limit)
 }
 
-/// The observer of a statement on its way to its plan.
+/// An observer, told which plans a statement runs before its own.
 pub trait Watch: Sync {
     /// The plan runs, and makes the rows of a table.
     fn runs(&self, plan: &Arc<dyn ExecutionPlan>);

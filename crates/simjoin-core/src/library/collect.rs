@@ -1,4 +1,4 @@
-//! What becomes of pairs: they are collected, or given to a callback.
+//! Sinks of pairs: a list of all pairs, and a callback.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;

@@ -27,7 +27,7 @@ pub(super) struct Options {
     pub batch_pairs: usize,
 }
 
-/// What makes sets of texts.
+/// The tokenizer that makes sets of texts.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Tokenizer {
     None,

@@ -238,8 +238,9 @@ struct Worker<'a> {
     /// Parts that were too large for the memory there was, the next one last.
     waiting: Vec<Part>,
     next_number: u32,
-    /// Of the cursor, which it outlives, and of the scratch.
+    /// The memory of the cursor, which it outlives.
     memory: Reservation,
+    /// The memory of the scratch.
     scratch_memory: Reservation,
 }
 

@@ -1,7 +1,7 @@
 //! Counterparts of this system for functions, operators and clauses of others. The statements in
 //! these texts run: the tests execute them.
 
-/// Advice for those who look for edit distance joins.
+/// The advice on edit distance joins.
 pub(crate) const EDIT_DISTANCE: &str = "of two texts there are levenshtein(a, b), \
      damerau_levenshtein(a, b) and, of texts of one length, hamming(a, b), joined by ON levenshtein(a.s, b.s) \
      <= 2; relative to the lengths, levenshtein_similarity(a, b) and indel_similarity(a, b), joined by >= 0.8";
@@ -43,7 +43,7 @@ pub(crate) const SPLIT: &str = "string_to_array(text, delimiter) splits a text i
      string_to_array(regexp_replace(text, pattern, ' ', 'g'), ' ') does so by a pattern; \
      word_tokens(text) gives the words";
 
-/// Advice for those who look for the k nearest rows.
+/// The advice on the k nearest rows.
 pub(crate) const NEAREST: &str = "the 5 best of each row: FROM a SIMJOIN b NEAREST 5 BY SIMILARITY \
      jaccard(a.toks, b.toks) ON a.id <> b.id; of vectors, NEAREST 5 BY DISTANCE array_distance(a.v, b.v); a \
      condition behind ON says who is compared; LEFT SIMJOIN keeps rows without a neighbour";
