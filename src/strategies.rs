@@ -20,7 +20,7 @@ pub fn of_vectors() -> Vec<StrategyInfo> {
 /// The strategies of texts, in the same order.
 #[cfg(test)]
 pub(crate) fn of_strings() -> Vec<StrategyInfo> {
-    string::STRATEGIES.iter().map(|strategy| StrategyInfo::of(*strategy)).collect()
+    StrategyInfo::listed(&[&string::STRATEGIES])
 }
 
 /// The names of all strategies, which `simjoin.strategy` accepts besides `auto`. Strategies of several

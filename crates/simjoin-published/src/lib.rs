@@ -46,6 +46,7 @@ use self::points::PublishedPoints;
 use self::verified::Verified;
 use crate::engine::Strategy;
 use crate::set::SetJoin;
+use crate::set::costs::Verification;
 use crate::set::filter_verify::FilterVerify;
 use crate::vector::join::VectorJoin;
 
@@ -53,7 +54,8 @@ use crate::vector::join::VectorJoin;
 pub static OF_SETS: &[&dyn Strategy<SetJoin>] = &[
     &Verified(FilterVerify::PPJoin),
     &Verified(FilterVerify::AllPairs),
-    &GroupJoin,
+    &GroupJoin(Verification::Cpu),
+    &GroupJoin(Verification::Device),
     &PublishedIndex::Bwjoin,
     &PublishedIndex::FgssJoin,
     &PublishedIndex::SfGssJoin,

@@ -120,7 +120,7 @@ impl Strategy<NearJoin> for Bisection {
 
     fn estimate(&self, join: &mut NearJoin, _: &Terms<'_>) -> Result<Estimate> {
         let items = f64::from(join.build.groups().len());
-        Ok(Estimate::new(Some(Cost::cpu(items * (items + 2.0).log2())), None, ()))
+        Ok(Estimate::new(Some(Cost::cpu(items * (items + 2.0).log2())), ()))
     }
 
     fn prepare(

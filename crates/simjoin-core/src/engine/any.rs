@@ -143,8 +143,7 @@ impl<M: Matcher> AnyMatcher for M {
     }
 
     fn strategies(&self) -> Vec<StrategyInfo> {
-        let all = Matcher::strategies(self).iter().chain(self.comparisons());
-        all.map(|strategy| StrategyInfo::of(*strategy)).collect()
+        StrategyInfo::listed(&[Matcher::strategies(self), self.comparisons()])
     }
 
     fn admit(&self, choice: StrategyName, device: DeviceChoice) -> Result<()> {

@@ -90,7 +90,7 @@ impl<J: Join> AnyChoice for Choice<J> {
         Chosen {
             strategy: self.strategy(),
             work: self.cost.work(),
-            manner: manner.filter(|_| self.device.is_none()),
+            manner,
             others: others.filter(|(_, work)| work.is_finite()).collect(),
             place: self.device.as_ref().map_or("cpu".to_string(), |device| device.to_string()),
             reason: self.reason.clone(),
@@ -150,7 +150,7 @@ impl<J: Join> Choice<J> {
         device: Option<Arc<J::Devices>>,
         reason: String,
     ) {
-        let is_first = |r: &Ranked| r.place == first.place && r.placement == first.placement;
+        let is_first = |r: &Ranked| r.place == first.place;
         let behind = ranked.iter().position(is_first).map_or(0, |place| place + 1);
         let beside = ranked
             .iter()
@@ -243,7 +243,7 @@ pub(super) fn admitted<M: Matcher>(
         );
     }
     let on = |placement: Placement, strategies: &Admitted<M::Join>| -> Vec<_> {
-        strategies.iter().copied().filter(|strategy| strategy.runs_on(placement)).collect()
+        strategies.iter().copied().filter(|strategy| strategy.placement() == placement).collect()
     };
     match device {
         DeviceChoice::Auto => return Ok(named),
@@ -381,7 +381,7 @@ pub(super) fn choose<M: Matcher>(
     }
 }
 
-/// The estimates of those strategies that run in some of the placements.
+/// The estimates of the strategies of some placements.
 fn compare<J: Join>(
     strategies: &[&'static dyn Strategy<J>],
     join: &mut J,
@@ -390,8 +390,7 @@ fn compare<J: Join>(
 ) -> Result<Vec<Compared<J>>> {
     let is_only = strategies.windows(2).all(|pair| pair[0].name() == pair[1].name());
     let terms = Terms { is_only, placements, context };
-    let runs =
-        |strategy: &&dyn Strategy<J>| placements.iter().any(|&place| strategy.runs_on(place));
+    let runs = |strategy: &&&'static dyn Strategy<J>| placements.contains(&strategy.placement());
     let mut compared = vec![];
     for &strategy in strategies.iter().filter(|strategy| runs(strategy)) {
         compared.push(Compared { strategy, estimate: strategy.estimate(join, &terms)? });
@@ -407,8 +406,10 @@ fn rank<J: Join>(
 ) -> Vec<Ranked> {
     let mut ranked = vec![];
     for &placement in placements {
-        for (place, Compared { estimate, .. }) in compared.iter().enumerate() {
-            let Some(cost) = estimate.of(placement) else { continue };
+        for (place, Compared { strategy, estimate }) in compared.iter().enumerate() {
+            let Some(cost) = estimate.cost.filter(|_| strategy.placement() == placement) else {
+                continue;
+            };
             ranked.push(Ranked { place, placement, cost, elapsed: cost.elapsed(threads) });
         }
     }

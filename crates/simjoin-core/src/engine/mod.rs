@@ -70,7 +70,9 @@ pub use row_forms::RowPlaces;
 pub use row_groups::{ItemId, RowGroups};
 pub use rows::{Gathering, InputRow, ReadRows, RowContent, RowValues};
 pub use stored::{Domain, StoredForm, StoredRows, Unload};
-pub use strategy::{Cost, DevicePlace, Estimate, Join, Nanos, Probes, StartTimes, Terms, WorkStep};
+pub use strategy::{
+    Cost, DevicePlace, Estimate, Join, Nanos, Probes, StartTimes, Terms, WorkStep, given,
+};
 pub use strategy::{
     DeviceRequest, MatchNeed, MatchSpec, NoDevices, Orders, Pairing, Placement, PrepareContext,
     ProbeRows, Strategy, StrategyInfo,

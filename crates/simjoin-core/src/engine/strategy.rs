@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::collection::another_family;
 use super::{DeviceChoice, GpuOptions, ItemId, MatchBuffer, PreparedJoin};
-use crate::error::Result;
+use crate::error::{Result, internal_error};
 use crate::memory::Memory;
 use crate::predicate::Side;
 use crate::simd::Simd;
@@ -214,10 +214,8 @@ impl Terms<'_> {
 /// The estimate of a strategy.
 #[derive(Debug)]
 pub struct Estimate {
-    /// The cost on the CPU, where the strategy runs there and was asked.
-    pub cpu: Option<Cost>,
-    /// The cost on a GPU, where the strategy runs there and was asked.
-    pub gpu: Option<Cost>,
+    /// The cost, where the strategy suits the data.
+    pub cost: Option<Cost>,
     /// The way in which the CPU does the work, where there are several: words behind the estimate in
     /// EXPLAIN ANALYZE.
     pub manner: Option<&'static str>,
@@ -227,21 +225,13 @@ pub struct Estimate {
 impl Estimate {
     /// An estimate with the parts of the strategy that it has chosen, which come back in
     /// [`Strategy::prepare`].
-    pub fn new(cpu: Option<Cost>, gpu: Option<Cost>, parts: impl Any + Send + Sync) -> Self {
-        Self { cpu, gpu, manner: None, parts: Box::new(parts) }
+    pub fn new(cost: Option<Cost>, parts: impl Any + Send + Sync) -> Self {
+        Self { cost, manner: None, parts: Box::new(parts) }
     }
 
     /// Adds [`Self::manner`] to the estimate.
     pub fn in_manner(self, manner: Option<&'static str>) -> Self {
         Self { manner, ..self }
-    }
-
-    /// The cost in a placement.
-    pub fn of(&self, placement: Placement) -> Option<Cost> {
-        match placement {
-            Placement::Cpu => self.cpu,
-            Placement::Gpu => self.gpu,
-        }
     }
 
     /// The parts.
@@ -344,28 +334,29 @@ impl Probes {
 
 /// An algorithm for the joins of a family.
 pub trait Strategy<J: Join>: Debug + Send + Sync {
-    /// The name in options and EXPLAIN.
+    /// The name in options and EXPLAIN. A strategy on GPUs has the name of the one on the CPU that finds its
+    /// pairs in the same way.
     fn name(&self) -> &'static str;
 
-    /// Whether the strategy can be placed there: without a kernel, on the CPU alone.
-    fn runs_on(&self, placement: Placement) -> bool {
-        placement == Placement::Cpu
+    /// The processor that it runs on.
+    fn placement(&self) -> Placement {
+        Placement::Cpu
     }
 
-    /// The cost of the join in the placements that are compared, and the parts that it chooses. Figures
-    /// that other strategies need as well stay with the join.
+    /// The cost of the join, and the parts that it chooses. Figures that other strategies need as well stay
+    /// with the join.
     ///
     /// # Errors
     ///
     /// When the work is cancelled.
     fn estimate(&self, join: &mut J, terms: &Terms<'_>) -> Result<Estimate>;
 
-    /// Builds what all probe partitions share (an index, signatures, a device copy). Placed on the
-    /// GPU when there is a `device`.
+    /// Builds what all probe partitions share (an index, signatures, a device copy). A strategy on GPUs gets the
+    /// `device`.
     ///
     /// # Errors
     ///
-    /// When memory is refused, or the work cancelled.
+    /// When memory is refused, or the work cancelled; an internal error where a strategy on GPUs gets no device.
     fn prepare(
         &self,
         join: &J,
@@ -373,6 +364,15 @@ pub trait Strategy<J: Join>: Debug + Send + Sync {
         device: Option<&Arc<J::Devices>>,
         context: PrepareContext<'_>,
     ) -> Result<Arc<dyn PreparedJoin>>;
+}
+
+/// The device of a strategy on GPUs.
+///
+/// # Errors
+///
+/// An internal error where there is none.
+pub fn given<D>(device: Option<&Arc<D>>) -> Result<&Arc<D>> {
+    device.ok_or_else(|| internal_error!("a strategy on GPUs has no device"))
 }
 
 /// A strategy as lists of all families name it.
@@ -386,7 +386,8 @@ pub struct StrategyInfo {
 impl StrategyInfo {
     /// The strategy's name and placements.
     pub fn of<J: Join>(strategy: &dyn Strategy<J>) -> Self {
-        let [on_cpu, on_gpu] = [Placement::Cpu, Placement::Gpu].map(|p| strategy.runs_on(p));
+        let [on_cpu, on_gpu] =
+            [Placement::Cpu, Placement::Gpu].map(|place| strategy.placement() == place);
         Self { name: strategy.name(), on_cpu, on_gpu }
     }
 
@@ -411,7 +412,7 @@ impl StrategyInfo {
         self.name
     }
 
-    /// [`Strategy::runs_on`].
+    /// Whether a strategy of the name runs there.
     pub fn runs_on(&self, placement: Placement) -> bool {
         match placement {
             Placement::Cpu => self.on_cpu,

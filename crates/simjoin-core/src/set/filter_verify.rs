@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::engine::{Estimate, Placement, PrepareContext, PreparedJoin, Strategy, Terms};
+use crate::engine::{Estimate, PrepareContext, PreparedJoin, Strategy, Terms};
 use crate::error::Result;
 use crate::set::candidate_join::CandidateJoin;
 use crate::set::candidate_source::CandidateFilter;
@@ -36,8 +36,8 @@ impl Strategy<SetJoin> for FilterVerify {
         if join.is_long() {
             join.sample(terms.context)?;
         }
-        let cpu = terms.has(Placement::Cpu).then(|| self.cheapest(join, Verification::Cpu));
-        Ok(Estimate::new(cpu.map(|parts| parts.cost), None, cpu))
+        let parts = self.cheapest(join, Verification::Cpu);
+        Ok(Estimate::new(Some(parts.cost), parts))
     }
 
     fn prepare(
@@ -47,9 +47,7 @@ impl Strategy<SetJoin> for FilterVerify {
         _: Option<&Arc<DeviceJoin>>,
         context: PrepareContext<'_>,
     ) -> Result<Arc<dyn PreparedJoin>> {
-        let parts = *estimate.parts::<Option<Parts>>()?;
-        let parts = parts.unwrap_or_else(|| self.cheapest(join, Verification::Cpu));
-        self.prepare_parts(join, parts, None, context)
+        self.prepare_parts(join, *estimate.parts()?, None, context)
     }
 }
 

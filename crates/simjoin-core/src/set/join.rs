@@ -1,5 +1,6 @@
 //! A join whose strategies are compared, and what they share for it.
 
+use std::any::Any;
 use std::sync::Arc;
 
 use crate::engine::{DevicePlace, Join, PrepareContext, StartTimes};
@@ -26,6 +27,8 @@ pub struct SetJoin {
     pub(crate) quickest: f64,
     /// Pairs of sets that have been tried, once a strategy needs them.
     sampled: Option<Sampled>,
+    /// Figures of which the strategies alone know the types.
+    figures: Vec<Arc<dyn Any + Send + Sync>>,
 }
 
 impl Join for SetJoin {
@@ -42,7 +45,15 @@ impl SetJoin {
         indexed: impl FnOnce(&Self) -> f64,
         sliced: impl FnOnce(&Self) -> f64,
     ) -> Self {
-        let mut join = Self { build, spec, statistics, indexed: 0.0, quickest: 0.0, sampled: None };
+        let mut join = Self {
+            build,
+            spec,
+            statistics,
+            indexed: 0.0,
+            quickest: 0.0,
+            sampled: None,
+            figures: vec![],
+        };
         join.indexed = indexed(&join);
         join.quickest = sliced(&join).min(join.indexed);
         join
@@ -90,6 +101,24 @@ impl SetJoin {
             self.sampled = Some(Sampled::draw(build, spec, statistics, how, context)?);
         }
         Ok(())
+    }
+
+    /// The figures of a type, which are made once: strategies of one name share them.
+    ///
+    /// # Errors
+    ///
+    /// Where `make` fails.
+    pub(crate) fn figure<T: Any + Send + Sync>(
+        &mut self,
+        make: impl FnOnce(&mut Self) -> Result<T>,
+    ) -> Result<Arc<T>> {
+        let mut known = self.figures.iter().map(Arc::clone);
+        if let Some(figure) = known.find_map(|figure| figure.downcast().ok()) {
+            return Ok(figure);
+        }
+        let figure = Arc::new(make(self)?);
+        self.figures.push(Arc::clone(&figure) as _);
+        Ok(figure)
     }
 
     /// Whether pairs of sets have been tried.

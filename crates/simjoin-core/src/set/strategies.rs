@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::engine::{PrepareContext, Strategy};
 use crate::error::Result;
-use crate::set::bitmap::BitmapBlocks;
+use crate::set::bitmap::{BitmapBlocks, BitmapTiles};
 use crate::set::bitsliced::{self, BitSliced};
 use crate::set::bwjoin::IndexedJoin;
 use crate::set::collection::SetCollection;
@@ -12,16 +12,18 @@ use crate::set::costs;
 use crate::set::filter_verify::FilterVerify;
 use crate::set::join::SetJoin;
 use crate::set::join_spec::JoinSpec;
-use crate::set::scancount::ScanCount;
+use crate::set::scancount::{LargeSets, ScanCount};
 use crate::set::statistics::Statistics;
 
 /// Every strategy that `auto` compares, in the order in which equal estimates are preferred.
 pub static STRATEGIES: &[&dyn Strategy<SetJoin>] = &[
     &BitmapBlocks,
+    &BitmapTiles,
     &FilterVerify::PPJoin,
     &FilterVerify::AllPairs,
     &BitSliced,
     &ScanCount,
+    &LargeSets,
     &IndexedJoin,
 ];
 

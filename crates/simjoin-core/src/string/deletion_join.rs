@@ -66,14 +66,14 @@ impl Strategy<StringJoin> for Neighbourhoods {
         /// Candidates for each match: what is met more than once included.
         const CANDIDATES: [f64; 3] = [1.0, 1.5, 3.0];
         let Some(edits) = join.threshold.deletions().filter(|_| terms.has(Placement::Cpu)) else {
-            return Ok(Estimate::new(None, None, ()));
+            return Ok(Estimate::new(None, ()));
         };
         let count = residual_count(&join.build, edits);
         // An index that memory has no room for is no choice, unless it is named.
         let bytes = bytes_for(join.spec.pairing(), join.build.len().into(), count);
         let reservation = terms.context.reservation.new_empty();
         if !terms.is_only && (count > MOST_RESIDUALS || reservation.try_grow(bytes).is_err()) {
-            return Ok(Estimate::new(None, None, ()));
+            return Ok(Estimate::new(None, ()));
         }
         let nanos = match (join.spec.pairing(), join.sampled_pairs()) {
             (Pairing::Unordered, Some(pairs)) => {
@@ -84,7 +84,7 @@ impl Strategy<StringJoin> for Neighbourhoods {
                 each + each * join.build.probe_ratio(&join.spec)
             }
         };
-        Ok(Estimate::new(Some(Cost::cpu(nanos)), None, ()))
+        Ok(Estimate::new(Some(Cost::cpu(nanos)), ()))
     }
 
     fn prepare(

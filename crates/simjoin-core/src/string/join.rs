@@ -23,6 +23,8 @@ pub struct StringJoin {
     boxes: Option<Arc<Boxes>>,
     /// The pairs of texts that match, for an index of deletions, once they have been estimated.
     sampled_pairs: Option<f64>,
+    /// The work with boxes, which devices do too, once it has been sampled.
+    sampled_work: Option<SampledWork>,
 }
 
 /// The work of a join, as a sample of build items shows it.
@@ -91,7 +93,7 @@ fn cost(met: &Met, len: u32, simd: Simd) -> f64 {
 
 impl StringJoin {
     pub(super) fn new(build: Arc<Strings>, threshold: Threshold, spec: MatchSpec) -> Self {
-        Self { build, threshold, spec, boxes: None, sampled_pairs: None }
+        Self { build, threshold, spec, boxes: None, sampled_pairs: None, sampled_work: None }
     }
 
     /// The index of the build side, made where it is first asked for.
@@ -170,6 +172,9 @@ impl StringJoin {
         uses_boxes: bool,
         context: PrepareContext<'_>,
     ) -> Result<SampledWork> {
+        if let Some(work) = self.sampled_work.filter(|_| uses_boxes) {
+            return Ok(work);
+        }
         let boxes = self.boxes(context)?;
         let (build, items) = (&self.build, self.build.len() as usize);
         let mut sample = Sample::new(self, self.finder(&boxes, uses_boxes), uses_boxes);
@@ -195,12 +200,16 @@ impl StringJoin {
         if decider.is_some() {
             self.sampled_pairs = Some(matches * scale);
         }
-        Ok(SampledWork {
+        let work = SampledWork {
             cpu: index + scale * (work.cpu + work.undecided),
             undecided: scale * work.undecided,
             pairs: scale * work.pairs,
             compared: scale * work.compared,
-        })
+        };
+        if uses_boxes {
+            self.sampled_work = Some(work);
+        }
+        Ok(work)
     }
 }
 

@@ -8,7 +8,7 @@ use super::join::StringJoin;
 use super::prepared::Prepared;
 use super::threshold::Threshold;
 use crate::engine::{
-    Cost, Estimate, Join, Placement, PrepareContext, PreparedJoin, Strategy, Terms,
+    Cost, Estimate, Join, Placement, PrepareContext, PreparedJoin, Strategy, Terms, given,
 };
 use crate::error::Result;
 
@@ -17,13 +17,14 @@ impl Join for StringJoin {
 }
 
 /// Every strategy that `auto` compares, in the order in which equal estimates are preferred.
-pub static STRATEGIES: [&dyn Strategy<StringJoin>; 3] = [&BOXES, &NESTED_LOOP, &Neighbourhoods];
+pub static STRATEGIES: [&dyn Strategy<StringJoin>; 4] =
+    [&BOXES, &BoxesOnDevices, &NESTED_LOOP, &Neighbourhoods];
 
 /// The strategies of a threshold: deletions serve few edits alone.
 pub(super) fn of(threshold: Threshold) -> &'static [&'static dyn Strategy<StringJoin>] {
     match threshold.deletions() {
         Some(_) => &STRATEGIES,
-        None => &STRATEGIES[..2],
+        None => &STRATEGIES[..3],
     }
 }
 
@@ -44,19 +45,38 @@ impl Strategy<StringJoin> for Lanes {
         self.name
     }
 
-    fn runs_on(&self, placement: Placement) -> bool {
-        placement == Placement::Cpu || self.uses_boxes
+    fn estimate(&self, join: &mut StringJoin, terms: &Terms<'_>) -> Result<Estimate> {
+        let work = join.sampled_work(self.uses_boxes, terms.context)?;
+        Ok(Estimate::new(Some(Cost::cpu(work.cpu)), ()))
+    }
+
+    fn prepare(
+        &self,
+        join: &StringJoin,
+        _: &Estimate,
+        _: Option<&Arc<StringDevices>>,
+        context: PrepareContext<'_>,
+    ) -> Result<Arc<dyn PreparedJoin>> {
+        Ok(Arc::new(Prepared::new(join.clone(), self.uses_boxes, context)?))
+    }
+}
+
+/// Boxes on devices.
+#[derive(Debug)]
+struct BoxesOnDevices;
+
+impl Strategy<StringJoin> for BoxesOnDevices {
+    fn name(&self) -> &'static str {
+        BOXES.name()
+    }
+
+    fn placement(&self) -> Placement {
+        Placement::Gpu
     }
 
     fn estimate(&self, join: &mut StringJoin, terms: &Terms<'_>) -> Result<Estimate> {
-        let has_gpu = self.uses_boxes && terms.has(Placement::Gpu);
-        if !has_gpu && !terms.has(Placement::Cpu) {
-            return Ok(Estimate::new(None, None, ()));
-        }
-        let work = join.sampled_work(self.uses_boxes, terms.context)?;
-        let cpu = terms.has(Placement::Cpu).then(|| Cost::cpu(work.cpu));
-        let gpu = has_gpu.then(|| device::estimate(join, &work));
-        Ok(Estimate::new(cpu, gpu, ()))
+        let work = join.sampled_work(true, terms.context)?;
+        Ok(Estimate::new(Some(device::estimate(join, &work)), ()))
     }
 
     fn prepare(
@@ -66,9 +86,6 @@ impl Strategy<StringJoin> for Lanes {
         devices: Option<&Arc<StringDevices>>,
         context: PrepareContext<'_>,
     ) -> Result<Arc<dyn PreparedJoin>> {
-        if let Some(devices) = devices {
-            return device::prepare(join, devices, context);
-        }
-        Ok(Arc::new(Prepared::new(join.clone(), self.uses_boxes, context)?))
+        device::prepare(join, given(devices)?, context)
     }
 }

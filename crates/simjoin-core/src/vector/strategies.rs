@@ -8,14 +8,17 @@ use super::device::{self, VectorDevices};
 use super::index::{Order, PreparedIndex, VectorIndex, order_of};
 use super::join::VectorJoin;
 use super::nested_loop;
-use crate::engine::{Cost, Estimate, Placement, PrepareContext, PreparedJoin, Strategy, Terms};
+use crate::engine::{
+    Cost, Estimate, Placement, PrepareContext, PreparedJoin, Strategy, Terms, given,
+};
 use crate::error::Result;
 
 /// Every strategy that `auto` compares, in the order in which equal estimates are preferred. All serve
 /// distances.
-pub static STRATEGIES: &[&dyn Strategy<VectorJoin>] = &[&NestedLoop, &GRID, &DIRECTORY];
+pub static STRATEGIES: &[&dyn Strategy<VectorJoin>] =
+    &[&NestedLoop, &LoopOnDevices, &GRID, &DIRECTORY];
 /// The strategies of inner products, which no box bounds.
-pub(super) static OF_PRODUCTS: &[&dyn Strategy<VectorJoin>] = &[&NestedLoop];
+pub(super) static OF_PRODUCTS: &[&dyn Strategy<VectorJoin>] = &[&NestedLoop, &LoopOnDevices];
 
 /// Tiles of products in `f32`, or of bytes, reject and accept pairs; `f64` decides those between.
 #[derive(Debug)]
@@ -26,20 +29,48 @@ impl Strategy<VectorJoin> for NestedLoop {
         "nested-loop"
     }
 
-    fn runs_on(&self, _: Placement) -> bool {
-        true
-    }
-
     fn estimate(&self, join: &mut VectorJoin, terms: &Terms<'_>) -> Result<Estimate> {
         /// Nanoseconds to convert a number.
         const NUMBER: f64 = 2.0;
         join.choose_filter(terms)?;
         let nanos = join.pairs() + NUMBER * join.build.number_count() as f64;
-        let cpu = terms.has(Placement::Cpu).then(|| Cost::cpu(nanos));
-        let gpu = terms.has(Placement::Gpu).then_some(join.on_device);
         let of_bytes = matches!(join.filter, Some(Choice::Bytes { .. }));
         let manner = of_bytes.then_some("by products of bytes");
-        Ok(Estimate::new(cpu, gpu, ()).in_manner(manner))
+        Ok(Estimate::new(Some(Cost::cpu(nanos)), ()).in_manner(manner))
+    }
+
+    fn prepare(
+        &self,
+        join: &VectorJoin,
+        _: &Estimate,
+        _: Option<&Arc<VectorDevices>>,
+        context: PrepareContext<'_>,
+    ) -> Result<Arc<dyn PreparedJoin>> {
+        let VectorJoin { build, joining, filter, .. } = join;
+        match filter {
+            Some(filter) => {
+                nested_loop::prepare_with(Arc::clone(build), *joining, filter.clone(), context)
+            }
+            None => nested_loop::prepare(Arc::clone(build), *joining, context),
+        }
+    }
+}
+
+/// The nested loop on devices.
+#[derive(Debug)]
+pub(super) struct LoopOnDevices;
+
+impl Strategy<VectorJoin> for LoopOnDevices {
+    fn name(&self) -> &'static str {
+        NestedLoop.name()
+    }
+
+    fn placement(&self) -> Placement {
+        Placement::Gpu
+    }
+
+    fn estimate(&self, join: &mut VectorJoin, _: &Terms<'_>) -> Result<Estimate> {
+        Ok(Estimate::new(Some(join.on_device), ()))
     }
 
     fn prepare(
@@ -49,16 +80,7 @@ impl Strategy<VectorJoin> for NestedLoop {
         device: Option<&Arc<VectorDevices>>,
         context: PrepareContext<'_>,
     ) -> Result<Arc<dyn PreparedJoin>> {
-        let VectorJoin { build, joining, filter, .. } = join;
-        if let Some(device) = device {
-            return device::prepare(build, *joining, device, None, context);
-        }
-        match filter {
-            Some(filter) => {
-                nested_loop::prepare_with(Arc::clone(build), *joining, filter.clone(), context)
-            }
-            None => nested_loop::prepare(Arc::clone(build), *joining, context),
-        }
+        device::prepare(&join.build, join.joining, given(device)?, None, context)
     }
 }
 
@@ -94,7 +116,7 @@ impl Strategy<VectorJoin> for Indexed {
                 cost = Cost::cpu(sampled.nanos);
             }
         }
-        Ok(Estimate::new(Some(cost), None, index))
+        Ok(Estimate::new(Some(cost), index))
     }
 
     fn prepare(

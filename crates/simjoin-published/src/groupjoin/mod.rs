@@ -20,7 +20,10 @@ use crate::set::{CandidateJoin, DeviceJoin, JoinSpec, SetCollection, SetJoin};
 
 /// The strategy `groupjoin` (Bouros, Ge, Mamoulis: "Spatio-textual similarity joins", PVLDB 2012).
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct GroupJoin;
+pub(crate) struct GroupJoin(
+    /// The place of verification.
+    pub Verification,
+);
 
 impl GroupJoin {
     /// The bitmap filter in front of verification or none, and the cost.
@@ -56,21 +59,19 @@ impl Strategy<SetJoin> for GroupJoin {
         "groupjoin"
     }
 
-    fn runs_on(&self, _: Placement) -> bool {
-        true
+    fn placement(&self) -> Placement {
+        match self.0 {
+            Verification::Cpu => Placement::Cpu,
+            Verification::Device => Placement::Gpu,
+        }
     }
 
     fn estimate(&self, join: &mut SetJoin, terms: &Terms<'_>) -> Result<Estimate> {
         if join.is_long() {
             join.sample(terms.context)?;
         }
-        let parts = |placement: Placement, verification: Verification| {
-            terms.has(placement).then(|| Self::parts(join, verification))
-        };
-        let cpu = parts(Placement::Cpu, Verification::Cpu);
-        let gpu = terms.is_only.then(|| parts(Placement::Gpu, Verification::Device)).flatten();
-        let cost = |parts: Option<Parts>| parts.map(|parts| parts.cost);
-        Ok(Estimate::new(cost(cpu), cost(gpu), [cpu, gpu]))
+        let parts = Self::parts(join, self.0);
+        Ok(Estimate::new(Some(parts.cost), parts))
     }
 
     fn prepare(
@@ -80,9 +81,7 @@ impl Strategy<SetJoin> for GroupJoin {
         device: Option<&Arc<DeviceJoin>>,
         context: PrepareContext<'_>,
     ) -> Result<Arc<dyn PreparedJoin>> {
-        let [cpu, gpu] = estimate.parts::<[Option<Parts>; 2]>()?;
-        let parts = if device.is_some() { gpu } else { cpu };
-        let scheme = parts.is_some_and(|parts| parts.signed).then(|| join.scheme());
+        let scheme = estimate.parts::<Parts>()?.signed.then(|| join.scheme());
         let build = Arc::clone(&join.build);
         Self::prepare_with(build, join.spec, scheme, device, context)
     }

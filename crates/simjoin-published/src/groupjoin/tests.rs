@@ -34,7 +34,11 @@ fn check(rng: &mut StdRng, sides: &Sides, spec: JoinSpec) -> usize {
         rng,
         sides,
         spec,
-        &[&GroupJoin, &ForcedParts { signed: true }, &ForcedParts { signed: false }],
+        &[
+            &GroupJoin(Verification::Cpu),
+            &ForcedParts { signed: true },
+            &ForcedParts { signed: false },
+        ],
     )
 }
 

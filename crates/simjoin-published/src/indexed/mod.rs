@@ -52,8 +52,8 @@ impl Strategy<SetJoin> for PublishedIndex {
         }
     }
 
-    fn runs_on(&self, placement: Placement) -> bool {
-        placement == Placement::Gpu
+    fn placement(&self) -> Placement {
+        Placement::Gpu
     }
 
     fn estimate(&self, join: &mut SetJoin, terms: &Terms<'_>) -> Result<Estimate> {

@@ -10,8 +10,8 @@ mod tests;
 use std::sync::Arc;
 
 use self::directory::Directory;
-use crate::engine::{Estimate, Placement, PrepareContext, PreparedJoin, Strategy, Terms};
-use crate::error::{Error, Result};
+use crate::engine::{Estimate, Placement, PrepareContext, PreparedJoin, Strategy, Terms, given};
+use crate::error::Result;
 use crate::gpu::{Images, images};
 use crate::vector::collection::Vectors;
 use crate::vector::device::{self, Numbers, OtherKernel, VectorDevices, VectorKernel, VectorShape};
@@ -96,12 +96,12 @@ impl Strategy<VectorJoin> for PublishedPoints {
         }
     }
 
-    fn runs_on(&self, placement: Placement) -> bool {
-        placement == Placement::Gpu
+    fn placement(&self) -> Placement {
+        Placement::Gpu
     }
 
     fn estimate(&self, join: &mut VectorJoin, _: &Terms<'_>) -> Result<Estimate> {
-        Ok(Estimate::new(None, Some(join.on_device), ()))
+        Ok(Estimate::new(Some(join.on_device), ()))
     }
 
     fn prepare(
@@ -112,9 +112,6 @@ impl Strategy<VectorJoin> for PublishedPoints {
         context: PrepareContext<'_>,
     ) -> Result<Arc<dyn PreparedJoin>> {
         let VectorJoin { build, joining, .. } = join;
-        let Some(device) = device else {
-            return Err(Error::Internal(format!("{} has no device", self.name())));
-        };
-        self.prepare_on(build, *joining, device, context)
+        self.prepare_on(build, *joining, given(device)?, context)
     }
 }

@@ -8,9 +8,9 @@ mod tests;
 
 use std::sync::Arc;
 
-use crate::engine::{Estimate, Placement, PrepareContext, PreparedJoin, Strategy, Terms};
+use crate::engine::{Estimate, Placement, PrepareContext, PreparedJoin, Strategy, Terms, given};
 use crate::error::Result;
-use crate::set::costs::{Parts, Verification};
+use crate::set::costs::Verification;
 use crate::set::filter_verify::FilterVerify;
 use crate::set::{DeviceJoin, SetJoin};
 
@@ -23,16 +23,16 @@ impl Strategy<SetJoin> for Verified {
         self.0.name()
     }
 
-    fn runs_on(&self, placement: Placement) -> bool {
-        placement == Placement::Gpu
+    fn placement(&self) -> Placement {
+        Placement::Gpu
     }
 
     fn estimate(&self, join: &mut SetJoin, terms: &Terms<'_>) -> Result<Estimate> {
         if join.is_long() {
             join.sample(terms.context)?;
         }
-        let gpu = terms.has(Placement::Gpu).then(|| self.0.cheapest(join, Verification::Device));
-        Ok(Estimate::new(None, gpu.map(|parts| parts.cost), gpu))
+        let parts = self.0.cheapest(join, Verification::Device);
+        Ok(Estimate::new(Some(parts.cost), parts))
     }
 
     fn prepare(
@@ -42,8 +42,6 @@ impl Strategy<SetJoin> for Verified {
         device: Option<&Arc<DeviceJoin>>,
         context: PrepareContext<'_>,
     ) -> Result<Arc<dyn PreparedJoin>> {
-        let parts = *estimate.parts::<Option<Parts>>()?;
-        let parts = parts.unwrap_or_else(|| self.0.cheapest(join, Verification::Device));
-        self.0.prepare_parts(join, parts, device, context)
+        self.0.prepare_parts(join, *estimate.parts()?, Some(given(device)?), context)
     }
 }

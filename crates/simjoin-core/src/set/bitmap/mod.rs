@@ -41,7 +41,7 @@ use self::traversal::Traversal;
 use self::unions::{UnionShape, passing_shares};
 use crate::engine::{
     Cost, Cursor, Estimate, Pairing, Placement, PrepareContext, PreparedJoin, Strategy, Terms,
-    UnitCursor,
+    UnitCursor, given,
 };
 use crate::offload::OnCpu;
 use crate::set::collection::SetCollection;
@@ -90,16 +90,8 @@ impl Strategy<SetJoin> for BitmapBlocks {
         "bitmap"
     }
 
-    fn runs_on(&self, _: Placement) -> bool {
-        true
-    }
-
     fn estimate(&self, join: &mut SetJoin, terms: &Terms<'_>) -> Result<Estimate> {
-        if terms.is_only || join.is_long() {
-            join.sample(terms.context)?;
-        } else {
-            join.sample_signatures(best_front(join, &[]).1, terms.context)?;
-        }
+        sample(join, terms)?;
         let Statistics { admissible_pairs, candidate_size, .. } = join.statistics;
         let unions = match join.is_sampled() && admissible_pairs > PAIRS_OF_UNIONS {
             true => passing_shares(&join.build, &join.spec, terms.context)?,
@@ -110,26 +102,55 @@ impl Strategy<SetJoin> for BitmapBlocks {
         let whole = if join.has_exact_scheme() { 0.0 } else { candidate_size.min(LARGE) };
         let compared = whole * nanos::FETCHED + (candidate_size - LARGE).max(0.0) * nanos::COMPARED;
         let decided = tests + candidates * (nanos::CANDIDATE + compared);
-        let cpu = terms.has(Placement::Cpu).then(|| Cost::cpu(decided));
-        let gpu = terms.has(Placement::Gpu).then(|| tiles::estimate(join));
-        Ok(Estimate::new(cpu, gpu, front))
+        Ok(Estimate::new(Some(Cost::cpu(decided)), front))
     }
 
     fn prepare(
         &self,
         join: &SetJoin,
         estimate: &Estimate,
+        _: Option<&Arc<DeviceJoin>>,
+        context: PrepareContext<'_>,
+    ) -> Result<Arc<dyn PreparedJoin>> {
+        let (build, scheme) = (Arc::clone(&join.build), join.scheme());
+        PreparedBitmap::prepare(build, join.spec, scheme, *estimate.parts()?, context)
+    }
+}
+
+/// The strategy `bitmap` on devices, in tiles.
+#[derive(Debug)]
+pub(crate) struct BitmapTiles;
+
+impl Strategy<SetJoin> for BitmapTiles {
+    fn name(&self) -> &'static str {
+        BitmapBlocks.name()
+    }
+
+    fn placement(&self) -> Placement {
+        Placement::Gpu
+    }
+
+    fn estimate(&self, join: &mut SetJoin, terms: &Terms<'_>) -> Result<Estimate> {
+        sample(join, terms)?;
+        Ok(Estimate::new(Some(tiles::estimate(join)), ()))
+    }
+
+    fn prepare(
+        &self,
+        join: &SetJoin,
+        _: &Estimate,
         device: Option<&Arc<DeviceJoin>>,
         context: PrepareContext<'_>,
     ) -> Result<Arc<dyn PreparedJoin>> {
-        let front: Front = *estimate.parts()?;
-        match device {
-            Some(device) => on_devices(join, front, device, context),
-            None => {
-                let (build, scheme) = (Arc::clone(&join.build), join.scheme());
-                PreparedBitmap::prepare(build, join.spec, scheme, front, context)
-            }
-        }
+        on_devices(join, given(device)?, context)
+    }
+}
+
+/// Tries pairs of sets where the join takes so long that this pays, or only their signatures.
+fn sample(join: &mut SetJoin, terms: &Terms<'_>) -> Result<()> {
+    match terms.is_only || join.is_long() {
+        true => join.sample(terms.context),
+        false => join.sample_signatures(best_front(join, &[]).1, terms.context),
     }
 }
 
@@ -138,30 +159,16 @@ impl Strategy<SetJoin> for BitmapBlocks {
 /// # Errors
 ///
 /// Where no device has room for a piece, or all have failed.
-fn on_devices(
+pub(in crate::set) fn on_devices(
     join: &SetJoin,
-    front: Front,
     device: &Arc<DeviceJoin>,
     context: PrepareContext<'_>,
 ) -> Result<Arc<dyn PreparedJoin>> {
     let (build, spec) = (&join.build, join.spec);
     let fit = Fit::choose(build, &spec, device, &join.statistics, context.threads)?;
+    let (front, _) = best_front(join, &[]);
     let on_cpu = on_cpu(build, spec, join.scheme(), front, context);
     Ok(tiles::prepare(build, spec, device, (fit, Residence::IfRoom), on_cpu)?)
-}
-
-/// Tiles in place of a strategy for which demanded devices lack the memory.
-///
-/// # Errors
-///
-/// Where no device has room for a piece, or all have failed.
-pub(in crate::set) fn in_place(
-    join: &SetJoin,
-    device: &Arc<DeviceJoin>,
-    context: PrepareContext<'_>,
-) -> Result<Arc<dyn PreparedJoin>> {
-    let (front, _) = best_front(join, &[]);
-    on_devices(join, front, device, context)
 }
 
 /// Blocks on the CPU for what devices fail to do.

@@ -30,7 +30,7 @@ use self::columns::Columns;
 use self::cursor::SlicedWorker;
 use self::group::Group;
 use crate::engine::{
-    Cost, Cursor, Estimate, Placement, PrepareContext, PreparedJoin, Strategy, Terms, UnitCursor,
+    Cost, Cursor, Estimate, PrepareContext, PreparedJoin, Strategy, Terms, UnitCursor,
 };
 use crate::error::Result;
 use crate::memory::Memory;
@@ -79,15 +79,8 @@ impl Strategy<SetJoin> for BitSliced {
         "bitsliced"
     }
 
-    fn runs_on(&self, placement: Placement) -> bool {
-        placement == Placement::Cpu
-    }
-
     fn estimate(&self, join: &mut SetJoin, terms: &Terms<'_>) -> Result<Estimate> {
-        let none = Ok(Estimate::new(None, None, ()));
-        if !terms.has(Placement::Cpu) {
-            return none;
-        }
+        let none = Ok(Estimate::new(None, ()));
         // Columns that memory has no room for are no choice, unless they are named.
         let bytes = Columns::most_bytes(&join.build);
         let reservation = terms.context.reservation.new_empty();
@@ -98,7 +91,7 @@ impl Strategy<SetJoin> for BitSliced {
         if nanos.is_infinite() {
             return none;
         }
-        Ok(Estimate::new(Some(Cost::cpu(nanos)), None, ()))
+        Ok(Estimate::new(Some(Cost::cpu(nanos)), ()))
     }
 
     fn prepare(

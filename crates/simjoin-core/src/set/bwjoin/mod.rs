@@ -191,7 +191,7 @@ pub fn prepare(
         Ok(prepared) => Ok(prepared),
         Err(error) if device.devices.demanded && device.devices.have_failed() => Err(error.into()),
         // The devices lack the memory for an index.
-        Err(_) if device.devices.demanded => bitmap::in_place(join, device, context),
+        Err(_) if device.devices.demanded => bitmap::on_devices(join, device, context),
         Err(_) => ppjoin(),
     }
 }
@@ -235,8 +235,8 @@ impl Strategy<SetJoin> for IndexedJoin {
         "bwjoin"
     }
 
-    fn runs_on(&self, placement: Placement) -> bool {
-        placement == Placement::Gpu
+    fn placement(&self) -> Placement {
+        Placement::Gpu
     }
 
     fn estimate(&self, join: &mut SetJoin, terms: &Terms<'_>) -> Result<Estimate> {
@@ -263,8 +263,7 @@ pub fn estimate(join: &mut SetJoin, terms: &Terms<'_>) -> Result<Estimate> {
     if join.is_long() {
         join.sample(terms.context)?;
     }
-    let gpu = terms.has(Placement::Gpu).then(|| cost(join));
-    Ok(Estimate::new(None, gpu, ()))
+    Ok(Estimate::new(Some(cost(join)), ()))
 }
 
 fn cost(join: &SetJoin) -> Cost {

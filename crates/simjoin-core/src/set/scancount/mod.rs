@@ -47,6 +47,7 @@ use self::group::Group;
 use self::split::Split;
 use crate::engine::{
     Cost, Cursor, Estimate, Placement, PrepareContext, PreparedJoin, Strategy, Terms, UnitCursor,
+    given,
 };
 use crate::error::Result;
 use crate::memory::Memory;
@@ -66,23 +67,50 @@ impl Strategy<SetJoin> for ScanCount {
         "scancount"
     }
 
-    fn runs_on(&self, _: Placement) -> bool {
-        true
+    fn estimate(&self, join: &mut SetJoin, terms: &Terms<'_>) -> Result<Estimate> {
+        let cost = cost(join, terms, estimate::estimate)?;
+        Ok(Estimate::new(Some(cost), ()))
     }
 
-    /// Only where frequencies of tokens have been counted there are figures for an estimate.
+    fn prepare(
+        &self,
+        join: &SetJoin,
+        _: &Estimate,
+        _: Option<&Arc<DeviceJoin>>,
+        context: PrepareContext<'_>,
+    ) -> Result<Arc<dyn PreparedJoin>> {
+        PreparedScanCount::prepare(Arc::clone(&join.build), join.spec, context)
+    }
+}
+
+/// The cost by the frequencies of tokens; infinite where these have not been counted.
+fn cost(
+    join: &mut SetJoin,
+    terms: &Terms<'_>,
+    of: fn(&SetJoin, &Frequencies) -> Cost,
+) -> Result<Cost> {
+    let frequencies = join.figure(|join| Frequencies::count(join, terms.is_only, terms.context))?;
+    let endless = Cost::cpu(f64::INFINITY);
+    Ok(Option::as_ref(&frequencies).map_or(endless, |found| of(join, found)))
+}
+
+/// The strategy `scancount` on devices, which serves large sets.
+#[derive(Debug)]
+pub(crate) struct LargeSets;
+
+impl Strategy<SetJoin> for LargeSets {
+    fn name(&self) -> &'static str {
+        ScanCount.name()
+    }
+
+    fn placement(&self) -> Placement {
+        Placement::Gpu
+    }
+
     fn estimate(&self, join: &mut SetJoin, terms: &Terms<'_>) -> Result<Estimate> {
-        let frequencies = Frequencies::count(join, terms.is_only, terms.context)?;
-        let endless = Cost::cpu(f64::INFINITY);
-        let cost = |placement: Placement, of: fn(&SetJoin, &Frequencies) -> Cost| {
-            let cost = || frequencies.as_ref().map_or(endless, |found| of(join, found));
-            terms.has(placement).then(cost)
-        };
-        let cpu = cost(Placement::Cpu, estimate::estimate);
-        let gpu = cost(Placement::Gpu, |join, found| {
-            large::estimate(join, found.light_share, found.heavy)
-        });
-        Ok(Estimate::new(cpu, gpu, ()))
+        let cost =
+            cost(join, terms, |join, found| large::estimate(join, found.light_share, found.heavy))?;
+        Ok(Estimate::new(Some(cost), ()))
     }
 
     fn prepare(
@@ -92,16 +120,13 @@ impl Strategy<SetJoin> for ScanCount {
         device: Option<&Arc<DeviceJoin>>,
         context: PrepareContext<'_>,
     ) -> Result<Arc<dyn PreparedJoin>> {
-        let (build, spec) = (Arc::clone(&join.build), join.spec);
-        let Some(device) = device else {
-            return PreparedScanCount::prepare(build, spec, context);
-        };
+        let (build, spec, device) = (Arc::clone(&join.build), join.spec, given(device)?);
         let on_cpu = || on_cpu(&build, spec, context);
         match large::prepare(&build, spec, device, large::Choice::Cheapest, on_cpu, context)? {
             Ok(prepared) => Ok(prepared),
             // The devices lack the memory for large sets.
             Err(_) if device.devices.demanded && !device.devices.have_failed() => {
-                bitmap::in_place(join, device, context)
+                bitmap::on_devices(join, device, context)
             }
             Err(error) => Err(error.into()),
         }

@@ -15,7 +15,7 @@ use crate::engine::{
 use crate::engine::{DeviceChoice, GpuOptions, LayoutChoice, StrategyName};
 use crate::error::Error;
 use crate::gpu::Device;
-use crate::set::bitmap::{BitmapBlocks, FixedTiles};
+use crate::set::bitmap::{BitmapTiles, FixedTiles};
 use crate::set::filter_verify::FilterVerify;
 use crate::set::join::SetJoin;
 use crate::set::join_spec::JoinSpec;
@@ -523,7 +523,7 @@ fn the_choice_of_a_device_says_why() {
     }
     let cpu = choose(StrategyName::AUTO, DeviceChoice::Cpu).unwrap().to_string();
     assert!(cpu.ends_with(", cpu"), "{cpu}");
-    let on_devices = STRATEGIES.iter().filter(|strategy| strategy.runs_on(Placement::Gpu));
+    let on_devices = STRATEGIES.iter().filter(|strategy| strategy.placement() == Placement::Gpu);
     let named = on_devices.map(|strategy| StrategyName::new(strategy.name()));
     for strategy in named.chain([StrategyName::AUTO]) {
         let chosen = choose(strategy, DeviceChoice::cuda(0)).unwrap();
@@ -585,5 +585,5 @@ fn signatures_that_decide_are_tested_on_a_device() {
     assert!(shown.starts_with("bitmap ") && shown.ends_with("(as demanded)"), "{shown}");
     let on = OnDevice { ordinal: 0, second: None, demanded: true, fault: None };
     let drive = drive_on(on, u32::MAX, &mut rng);
-    sides.check(&BitmapBlocks, spec, drive, &sides.expected(&spec));
+    sides.check(&BitmapTiles, spec, drive, &sides.expected(&spec));
 }

@@ -40,7 +40,8 @@ use crate::simd::Simd;
 
 /// All strategies of the CPU as they choose their own parts.
 fn on_cpu<'a>() -> impl Iterator<Item = &'a dyn Strategy<SetJoin>> {
-    let named = STRATEGIES.iter().copied().filter(|strategy| strategy.runs_on(Placement::Cpu));
+    let named =
+        STRATEGIES.iter().copied().filter(|strategy| strategy.placement() == Placement::Cpu);
     named.chain([&ForWantOfMemory as &dyn Strategy<SetJoin>])
 }
 

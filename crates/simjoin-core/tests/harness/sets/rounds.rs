@@ -33,8 +33,8 @@ macro_rules! forced {
                 stringify!($strategy)
             }
 
-            fn runs_on(&self, _: $crate::engine::Placement) -> bool {
-                true
+            fn placement(&self) -> $crate::engine::Placement {
+                $crate::engine::Placement::Gpu
             }
 
             fn estimate(
@@ -42,7 +42,7 @@ macro_rules! forced {
                 _: &mut $crate::set::SetJoin,
                 _: &$crate::engine::Terms<'_>,
             ) -> $crate::error::Result<$crate::engine::Estimate> {
-                Ok($crate::engine::Estimate::new(None, None, ()))
+                Ok($crate::engine::Estimate::new(None, ()))
             }
 
             fn prepare(

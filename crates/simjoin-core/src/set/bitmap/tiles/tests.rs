@@ -14,7 +14,7 @@ use crate::error::Result;
 use crate::set::bitmap::tiles::Residence;
 use crate::set::bitmap::tiles::scheme::TileScheme;
 use crate::set::bitmap::tiles::shape::{TileKernel, WIDTHS};
-use crate::set::bitmap::{BitmapBlocks, FixedTiles, Front, on_cpu};
+use crate::set::bitmap::{BitmapTiles, FixedTiles, Front, on_cpu};
 use crate::set::device::DeviceJoin;
 use crate::set::filter::SignatureScheme;
 use crate::set::join::SetJoin;
@@ -112,7 +112,7 @@ fn tiles_that_do_not_fit_are_left_to_the_cpu() {
         assert_eq!(found, expected);
         assert!(told.len() == 1 && told[0].starts_with("without tiles: "), "{told:?}");
         let on = OnDevice { demanded: true, ..on };
-        let (found, told) = sides.run_within(&BitmapBlocks, spec, on, 256 << 20);
+        let (found, told) = sides.run_within(&BitmapTiles, spec, on, 256 << 20);
         let error = found.unwrap_err();
         assert!(error.is_out_of_device_memory(), "{error}");
         assert!(error.to_string().contains("signature tiles of the join need"), "{error}");

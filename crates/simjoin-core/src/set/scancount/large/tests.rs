@@ -16,7 +16,7 @@ use crate::error::Result;
 use crate::set::collection::SetCollection;
 use crate::set::device::DeviceJoin;
 use crate::set::join::SetJoin;
-use crate::set::scancount::{self, ScanCount};
+use crate::set::scancount::{self, LargeSets};
 use crate::set::tests::harness::Sides;
 use crate::set::tests::on_devices::{
     OnDevices, check_faults, check_faults_of_one_of_two, check_left_to_cpu, check_shapes,
@@ -111,7 +111,7 @@ tests_on_devices!(FixedLarge, 71, (20, 30), 12);
 #[test]
 fn large_sets_that_do_not_fit_are_left_to_the_cpu() {
     check_left_to_cpu::<FixedLarge>(76, "without overlaps: ");
-    check_tiles_in_place(&ScanCount, "without overlaps: ");
+    check_tiles_in_place(&LargeSets, "without overlaps: ");
 }
 
 /// Cuts ascend from 0 to the first heavy token, which lies in the universe.

@@ -22,7 +22,7 @@ use crate::vector::encode::VectorValues;
 use crate::vector::join::VectorJoin;
 use crate::vector::matcher::VectorMatcher;
 use crate::vector::metric::{ArgumentOrder, Joining, Metric, Threshold};
-use crate::vector::strategies::{GRID, NestedLoop};
+use crate::vector::strategies::{GRID, LoopOnDevices, NestedLoop};
 
 const THRESHOLD: Threshold = Threshold::new(Metric::Euclidean, 0.05);
 
@@ -57,7 +57,7 @@ fn estimate(
     build: &Arc<Vectors>,
     spec: MatchSpec,
     placements: &[Placement],
-) -> (VectorJoin, [Estimate; 2]) {
+) -> (VectorJoin, [Estimate; 3]) {
     let pool = Budget::unlimited();
     let reservation = pool.reservation();
     let cancel = CancelFlag::default();
@@ -67,7 +67,7 @@ fn estimate(
         Joining { threshold: THRESHOLD, orders: ArgumentOrder::of(&spec, Side::Left), spec };
     let mut join = VectorJoin::new(Arc::clone(build), joining);
     let terms = Terms { is_only: false, placements, context };
-    let strategies: [&dyn Strategy<VectorJoin>; 2] = [&NestedLoop, &GRID];
+    let strategies: [&dyn Strategy<VectorJoin>; 3] = [&NestedLoop, &LoopOnDevices, &GRID];
     let estimates = strategies.map(|strategy| strategy.estimate(&mut join, &terms).unwrap());
     (join, estimates)
 }
@@ -83,8 +83,8 @@ fn the_expected_probe_rows_decide_where_a_join_runs() {
     let _device = Device::open(0).unwrap();
     let build = uniform(2_000, 64);
     let of = |rows: ProbeRows| {
-        let (_, [nested_loop, _]) = estimate(&build, spec(Pairing::All, rows), &BOTH);
-        BOTH.map(|place| nested_loop.of(place).unwrap().elapsed(4))
+        let (_, [on_cpu, on_gpu, _]) = estimate(&build, spec(Pairing::All, rows), &BOTH);
+        [on_cpu, on_gpu].map(|of| of.cost.unwrap().elapsed(4))
     };
     let ([cpu, on_device], [few_cpu, few_on_device], [many_cpu, many_on_device]) =
         (of(ProbeRows::UNKNOWN), of(ProbeRows::expected(10)), of(ProbeRows::expected(10_000_000)));
@@ -94,8 +94,8 @@ fn the_expected_probe_rows_decide_where_a_join_runs() {
     assert!(many_cpu > 1000.0 * few_cpu && many_on_device > on_device);
     // The pairs of a self-join are known.
     let itself = |rows| {
-        let (_, [nested_loop, _]) = estimate(&build, spec(Pairing::Unordered, rows), &BOTH);
-        BOTH.map(|place| nested_loop.of(place).unwrap())
+        let (_, [on_cpu, on_gpu, _]) = estimate(&build, spec(Pairing::Unordered, rows), &BOTH);
+        [on_cpu, on_gpu].map(|of| of.cost.unwrap())
     };
     assert_eq!(itself(ProbeRows::UNKNOWN), itself(ProbeRows::expected(10_000_000)));
 }
@@ -111,8 +111,8 @@ fn no_index_is_sampled_that_cannot_win() {
     let itself = spec(Pairing::Unordered, ProbeRows::UNKNOWN);
     assert!(estimate(&build, itself, &[Placement::Cpu]).0.sampled().is_some());
     let _device = Device::open(0).unwrap();
-    let (join, [nested_loop, _]) = estimate(&build, itself, &BOTH);
-    assert!(join.sampled().is_none(), "{:?}", nested_loop.gpu);
+    let (join, [_, on_gpu, _]) = estimate(&build, itself, &BOTH);
+    assert!(join.sampled().is_none(), "{:?}", on_gpu.cost);
 }
 
 /// Where the open device turns out not to take the join, the CPU is looked at once more.
