@@ -177,8 +177,12 @@ impl Sides {
         };
         let enough = Budget::unlimited();
         let reservation = enough.reservation();
-        let mut on_cpu = prepare(None).unwrap().open(&reservation).unwrap();
-        on_cpu.feed(unit()).unwrap();
+        // A strategy that is not there without a device has what lies beside alone.
+        let on_cpu = prepare(None).ok().map(|join| {
+            let mut cursor = join.open(&reservation).unwrap();
+            cursor.feed(unit()).unwrap();
+            cursor
+        });
         let limit = enough.taken() + beside;
         drop(on_cpu);
         let prepared = match prepare(Some(&opened)) {
