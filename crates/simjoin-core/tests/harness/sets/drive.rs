@@ -178,11 +178,17 @@ impl Sides {
         let enough = Budget::unlimited();
         let reservation = enough.reservation();
         // A strategy that is not there without a device has what lies beside alone.
-        let on_cpu = prepare(None).ok().map(|join| {
-            let mut cursor = join.open(&reservation).unwrap();
-            cursor.feed(unit()).unwrap();
-            cursor
-        });
+        let on_cpu = match prepare(None) {
+            Ok(join) => {
+                let mut cursor = join.open(&reservation).unwrap();
+                cursor.feed(unit()).unwrap();
+                Some(cursor)
+            }
+            Err(error) => {
+                assert!(error.to_string().contains("has no device"), "{error}");
+                None
+            }
+        };
         let limit = enough.taken() + beside;
         drop(on_cpu);
         let prepared = match prepare(Some(&opened)) {
