@@ -6,7 +6,7 @@
 //!
 //! | module | | useful for |
 //! |---|---|---|
-//! | `groupjoin` | GroupJoin, on the CPU: `groupjoin` | collections with many equal prefixes, where it beats `ppjoin` by little |
+//! | `groupjoin` | GroupJoin on the CPU, whose candidates a GPU may verify: `groupjoin` | collections with many equal prefixes, where it beats `ppjoin` by little |
 //! | `indexed` | published filters by inverted index on a GPU: `bwjoin-published`, `fgssjoin`, `sf-gssjoin` | comparison with `bwjoin` |
 //! | `points` | published joins of points on a GPU: `nested-loop-published`, `directory-published` | comparison with `nested-loop` and `directory` |
 //! | `verified` | filters on the CPU, whose candidates a GPU verifies: `ppjoin` and `allpairs` where they run there | comparison with `bwjoin` and `bitmap` |

@@ -71,7 +71,7 @@ pub use row_groups::{ItemId, RowGroups};
 pub use rows::{Gathering, InputRow, ReadRows, RowContent, RowValues};
 pub use stored::{Domain, StoredForm, StoredRows, Unload};
 pub use strategy::{
-    Cost, DevicePlace, Estimate, Join, Nanos, Probes, StartTimes, Terms, WorkStep, given,
+    Cost, DevicePlace, Estimate, Join, Nanos, Probes, StartTimes, Terms, WorkStep, required_device,
 };
 pub use strategy::{
     DeviceRequest, MatchNeed, MatchSpec, NoDevices, Orders, Pairing, Placement, PrepareContext,

@@ -371,7 +371,7 @@ pub trait Strategy<J: Join>: Debug + Send + Sync {
 /// # Errors
 ///
 /// An internal error where there is none.
-pub fn given<D>(device: Option<&Arc<D>>) -> Result<&Arc<D>> {
+pub fn required_device<D>(device: Option<&Arc<D>>) -> Result<&Arc<D>> {
     device.ok_or_else(|| internal_error!("a strategy on GPUs has no device"))
 }
 

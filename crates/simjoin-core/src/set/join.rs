@@ -112,8 +112,9 @@ impl SetJoin {
         &mut self,
         make: impl FnOnce(&mut Self) -> Result<T>,
     ) -> Result<Arc<T>> {
-        let mut known = self.figures.iter().map(Arc::clone);
-        if let Some(figure) = known.find_map(|figure| figure.downcast().ok()) {
+        if let Some(figure) =
+            self.figures.iter().find_map(|known| Arc::clone(known).downcast().ok())
+        {
             return Ok(figure);
         }
         let figure = Arc::new(make(self)?);

@@ -12,7 +12,7 @@ use super::device::StringDevices;
 use super::join::StringJoin;
 use super::rules::Symbol;
 use crate::engine::{
-    Cost, Cursor, Estimate, ItemId, Lookup, Match, MatchSpec, Pairing, Placement, PrepareContext,
+    Cost, Cursor, Estimate, ItemId, Lookup, Match, MatchSpec, Pairing, PrepareContext,
     PreparedJoin, Strategy, Terms, Unit, lookup_cursor,
 };
 use crate::error::{Result, internal_err, resources_err};
@@ -65,7 +65,7 @@ impl Strategy<StringJoin> for Neighbourhoods {
         const CANDIDATE: f64 = 45.0;
         /// Candidates for each match: what is met more than once included.
         const CANDIDATES: [f64; 3] = [1.0, 1.5, 3.0];
-        let Some(edits) = join.threshold.deletions().filter(|_| terms.has(Placement::Cpu)) else {
+        let Some(edits) = join.threshold.deletions() else {
             return Ok(Estimate::new(None, ()));
         };
         let count = residual_count(&join.build, edits);

@@ -159,7 +159,7 @@ impl StringJoin {
 
     /// This join with another question.
     pub(super) fn with_spec(&self, spec: MatchSpec) -> Self {
-        Self { spec, ..self.clone() }
+        Self { spec, sampled_work: None, ..self.clone() }
     }
 
     /// The work to make the index and to look all probe items up in it, by a sample of build items.

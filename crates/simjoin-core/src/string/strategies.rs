@@ -8,7 +8,7 @@ use super::join::StringJoin;
 use super::prepared::Prepared;
 use super::threshold::Threshold;
 use crate::engine::{
-    Cost, Estimate, Join, Placement, PrepareContext, PreparedJoin, Strategy, Terms, given,
+    Cost, Estimate, Join, Placement, PrepareContext, PreparedJoin, Strategy, Terms, required_device,
 };
 use crate::error::Result;
 
@@ -86,6 +86,6 @@ impl Strategy<StringJoin> for BoxesOnDevices {
         devices: Option<&Arc<StringDevices>>,
         context: PrepareContext<'_>,
     ) -> Result<Arc<dyn PreparedJoin>> {
-        device::prepare(join, given(devices)?, context)
+        device::prepare(join, required_device(devices)?, context)
     }
 }

@@ -9,7 +9,7 @@ use super::index::{Order, PreparedIndex, VectorIndex, order_of};
 use super::join::VectorJoin;
 use super::nested_loop;
 use crate::engine::{
-    Cost, Estimate, Placement, PrepareContext, PreparedJoin, Strategy, Terms, given,
+    Cost, Estimate, Placement, PrepareContext, PreparedJoin, Strategy, Terms, required_device,
 };
 use crate::error::Result;
 
@@ -80,7 +80,7 @@ impl Strategy<VectorJoin> for LoopOnDevices {
         device: Option<&Arc<VectorDevices>>,
         context: PrepareContext<'_>,
     ) -> Result<Arc<dyn PreparedJoin>> {
-        device::prepare(&join.build, join.joining, given(device)?, None, context)
+        device::prepare(&join.build, join.joining, required_device(device)?, None, context)
     }
 }
 

@@ -1,4 +1,5 @@
-//! GroupJoin on the CPU: PPJoin's filters, once for all sets with the same prefix.
+//! GroupJoin on the CPU: PPJoin's filters, once for all sets with the same prefix. A device may verify its
+//! candidates.
 //!
 //! GroupJoin was the quickest at two of the 34 stored points at which it ran (`benches/runs`), by 3 and 8%
 //! before `ppjoin` and others, where collections have many equal prefixes. A join that knows so
@@ -12,7 +13,9 @@ mod tests;
 use std::sync::Arc;
 
 use self::source::GroupFilter;
-use crate::engine::{Estimate, Placement, PrepareContext, PreparedJoin, Strategy, Terms};
+use crate::engine::{
+    Estimate, Placement, PrepareContext, PreparedJoin, Strategy, Terms, required_device,
+};
 use crate::error::Result;
 use crate::set::costs::{Filtered, Parts, Verification, cheapest, nanos};
 use crate::set::filter::SignatureScheme;
@@ -82,6 +85,10 @@ impl Strategy<SetJoin> for GroupJoin {
         context: PrepareContext<'_>,
     ) -> Result<Arc<dyn PreparedJoin>> {
         let scheme = estimate.parts::<Parts>()?.signed.then(|| join.scheme());
+        let device = match self.0 {
+            Verification::Cpu => None,
+            Verification::Device => Some(required_device(device)?),
+        };
         let build = Arc::clone(&join.build);
         Self::prepare_with(build, join.spec, scheme, device, context)
     }

@@ -14,7 +14,9 @@ mod tests;
 
 use std::sync::Arc;
 
-use crate::engine::{Estimate, Placement, PrepareContext, PreparedJoin, Strategy, Terms};
+use crate::engine::{
+    Estimate, Placement, PrepareContext, PreparedJoin, Strategy, Terms, required_device,
+};
 use crate::error::Result;
 use crate::gpu::{DeviceError, Images, images};
 use crate::set::bwjoin::{self, Launcher, Lookup};
@@ -69,7 +71,7 @@ impl Strategy<SetJoin> for PublishedIndex {
     ) -> Result<Arc<dyn PreparedJoin>> {
         let threads = join.spec.gpu.block_size.unwrap_or(32);
         let lookup = self.lookup(threads, join.spec.gpu.partition);
-        bwjoin::prepare(lookup, join, device, context)
+        bwjoin::prepare(lookup, join, required_device(device)?, context)
     }
 }
 

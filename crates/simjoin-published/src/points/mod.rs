@@ -10,7 +10,9 @@ mod tests;
 use std::sync::Arc;
 
 use self::directory::Directory;
-use crate::engine::{Estimate, Placement, PrepareContext, PreparedJoin, Strategy, Terms, given};
+use crate::engine::{
+    Estimate, Placement, PrepareContext, PreparedJoin, Strategy, Terms, required_device,
+};
 use crate::error::Result;
 use crate::gpu::{Images, images};
 use crate::vector::collection::Vectors;
@@ -112,6 +114,6 @@ impl Strategy<VectorJoin> for PublishedPoints {
         context: PrepareContext<'_>,
     ) -> Result<Arc<dyn PreparedJoin>> {
         let VectorJoin { build, joining, .. } = join;
-        self.prepare_on(build, *joining, given(device)?, context)
+        self.prepare_on(build, *joining, required_device(device)?, context)
     }
 }

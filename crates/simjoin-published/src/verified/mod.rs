@@ -8,7 +8,9 @@ mod tests;
 
 use std::sync::Arc;
 
-use crate::engine::{Estimate, Placement, PrepareContext, PreparedJoin, Strategy, Terms, given};
+use crate::engine::{
+    Estimate, Placement, PrepareContext, PreparedJoin, Strategy, Terms, required_device,
+};
 use crate::error::Result;
 use crate::set::costs::Verification;
 use crate::set::filter_verify::FilterVerify;
@@ -42,6 +44,6 @@ impl Strategy<SetJoin> for Verified {
         device: Option<&Arc<DeviceJoin>>,
         context: PrepareContext<'_>,
     ) -> Result<Arc<dyn PreparedJoin>> {
-        self.0.prepare_parts(join, *estimate.parts()?, Some(given(device)?), context)
+        self.0.prepare_parts(join, *estimate.parts()?, Some(required_device(device)?), context)
     }
 }

@@ -41,7 +41,7 @@ use self::traversal::Traversal;
 use self::unions::{UnionShape, passing_shares};
 use crate::engine::{
     Cost, Cursor, Estimate, Pairing, Placement, PrepareContext, PreparedJoin, Strategy, Terms,
-    UnitCursor, given,
+    UnitCursor, required_device,
 };
 use crate::offload::OnCpu;
 use crate::set::collection::SetCollection;
@@ -142,7 +142,7 @@ impl Strategy<SetJoin> for BitmapTiles {
         device: Option<&Arc<DeviceJoin>>,
         context: PrepareContext<'_>,
     ) -> Result<Arc<dyn PreparedJoin>> {
-        on_devices(join, given(device)?, context)
+        on_devices(join, required_device(device)?, context)
     }
 }
 

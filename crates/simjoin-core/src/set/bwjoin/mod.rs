@@ -33,6 +33,7 @@ use self::plan::Limits;
 use self::work::JobSettings;
 use crate::engine::{
     Cost, Estimate, MatchNeed, Pairing, Placement, PrepareContext, PreparedJoin, Strategy, Terms,
+    required_device,
 };
 use crate::gpu::{Device, DeviceError};
 use crate::offload::{Offload, OnCpu, OnDevice, PreparedOffload};
@@ -179,11 +180,9 @@ fn on_cpu(join: &SetJoin, context: PrepareContext<'_>) -> OnCpu {
 pub fn prepare(
     lookup: Arc<dyn Lookup>,
     join: &SetJoin,
-    device: Option<&Arc<DeviceJoin>>,
+    device: &Arc<DeviceJoin>,
     context: PrepareContext<'_>,
 ) -> Result<Arc<dyn PreparedJoin>> {
-    let ppjoin = || FilterVerify::PPJoin.prepare_on_cpu(join, context);
-    let Some(device) = device else { return ppjoin() };
     let (build, spec) = (&join.build, join.spec);
     context.reservation.try_grow(IndexShape::footprint(build))?;
     let on_cpu = on_cpu(join, context);
@@ -192,7 +191,7 @@ pub fn prepare(
         Err(error) if device.devices.demanded && device.devices.have_failed() => Err(error.into()),
         // The devices lack the memory for an index.
         Err(_) if device.devices.demanded => bitmap::on_devices(join, device, context),
-        Err(_) => ppjoin(),
+        Err(_) => FilterVerify::PPJoin.prepare_on_cpu(join, context),
     }
 }
 
@@ -250,7 +249,7 @@ impl Strategy<SetJoin> for IndexedJoin {
         device: Option<&Arc<DeviceJoin>>,
         context: PrepareContext<'_>,
     ) -> Result<Arc<dyn PreparedJoin>> {
-        prepare(Arc::new(ByWarps), join, device, context)
+        prepare(Arc::new(ByWarps), join, required_device(device)?, context)
     }
 }
 

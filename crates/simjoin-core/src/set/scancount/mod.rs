@@ -47,7 +47,7 @@ use self::group::Group;
 use self::split::Split;
 use crate::engine::{
     Cost, Cursor, Estimate, Placement, PrepareContext, PreparedJoin, Strategy, Terms, UnitCursor,
-    given,
+    required_device,
 };
 use crate::error::Result;
 use crate::memory::Memory;
@@ -120,7 +120,7 @@ impl Strategy<SetJoin> for LargeSets {
         device: Option<&Arc<DeviceJoin>>,
         context: PrepareContext<'_>,
     ) -> Result<Arc<dyn PreparedJoin>> {
-        let (build, spec, device) = (Arc::clone(&join.build), join.spec, given(device)?);
+        let (build, spec, device) = (Arc::clone(&join.build), join.spec, required_device(device)?);
         let on_cpu = || on_cpu(&build, spec, context);
         match large::prepare(&build, spec, device, large::Choice::Cheapest, on_cpu, context)? {
             Ok(prepared) => Ok(prepared),
