@@ -123,5 +123,6 @@ struct TextWork {
 };
 
 static_assert(sizeof(TextSide) == 56 && sizeof(TextSigning) == 56, "as in string/device/abi.rs");
-static_assert(sizeof(TextRun) == 24 && sizeof(TextUnit) == 12, "as in string/device/abi.rs");
+static_assert(sizeof(TextRun) == 24, "as in string/device/abi.rs");
+static_assert(sizeof(TextUnit) == 12, "as in offload/tiles/left.rs");
 static_assert(sizeof(TextTally) == 64 && sizeof(TextWork) == 240, "as in string/device/abi.rs");

@@ -235,5 +235,6 @@ struct VectorWork {
 static_assert(sizeof(VectorBounds) == 8 && sizeof(Preparing) == 128, "as in vector/device/abi.rs");
 static_assert(sizeof(Probe) == 16, "as in vector/device/abi.rs");
 static_assert(sizeof(VectorSide) == 56 && sizeof(VectorRun) == 12, "as in vector/device/abi.rs");
-static_assert(sizeof(VectorUnit) == 12 && sizeof(VectorHit) == 8, "as in vector/device/abi.rs");
+static_assert(sizeof(VectorHit) == 8, "as in vector/device/abi.rs");
+static_assert(sizeof(VectorUnit) == 12, "as in offload/tiles/left.rs");
 static_assert(sizeof(VectorTally) == 72 && sizeof(VectorWork) == 304, "as in vector/device/abi.rs");

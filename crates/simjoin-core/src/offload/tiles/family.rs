@@ -9,8 +9,7 @@ use crate::error::Result;
 use crate::memory::Memory;
 use crate::offload::filter::Itself;
 use crate::offload::task::EachDevice;
-use crate::offload::tiles::job::{ColumnsOf, TileJob, TileKind};
-use crate::offload::tiles::plan::{PlanArrays, TilePlan};
+use crate::offload::tiles::job::{ColumnsOf, TileJob, TileKind, Tiles};
 use crate::offload::tiles::settings::TileSettings;
 
 /// Cuts the rows of units into jobs of one kind.
@@ -98,16 +97,6 @@ pub(crate) struct TileJoin<F: TileFamily> {
     pub resident: bool,
     pub devices: EachDevice<TileJob<F::Kind>>,
     pub family: F,
-}
-
-/// Rows and their units for a job.
-#[derive(Debug)]
-pub struct Tiles<K: TileKind> {
-    pub plan: TilePlan<K::Arrays>,
-    /// None: the CPU joins the probe items of the plan.
-    pub units: Vec<<K::Arrays as PlanArrays>::Unit>,
-    /// See [`TileJob::rows`].
-    pub rows: Option<K::Travelling>,
 }
 
 /// Rows on their way past the pieces of the columns that do not fit on a device.

@@ -8,11 +8,10 @@ use crate::gpu::DeviceWork;
 use crate::memory::Memory;
 use crate::offload::filter::{DeviceFilter, OnHost, TicketOf};
 use crate::offload::task::{DeviceJob, DeviceTask};
-use crate::offload::tiles::family::{Meeting, MovingRows, TileFamily, TileJoin, Tiles};
-use crate::offload::tiles::job::{ColumnsOf, TileJob, TileKind, Travelling};
-use crate::offload::tiles::left::{Again, Left, PARTS};
-use crate::offload::tiles::plan::PlanArrays;
-use crate::offload::tiles::settings::{TileForm, TileSettings};
+use crate::offload::tiles::family::{Meeting, MovingRows, TileFamily, TileJoin};
+use crate::offload::tiles::job::{ColumnsOf, TileJob, TileKind, Tiles};
+use crate::offload::tiles::left::{Again, Left, PARTS, TileUnit};
+use crate::offload::tiles::settings::TileSettings;
 use crate::offload::tiles::undecided::UndecidedTiles;
 use crate::offload::unit::OpenUnit;
 
@@ -21,9 +20,6 @@ const RANGES: u32 = 48;
 /// The part of the hits that a job has room for which a smaller job gets, and the least room.
 const SMALLER: u32 = 4;
 const LEAST_CAPACITY: u32 = 1 << 10;
-
-type ArraysOf<F> = <<F as TileFamily>::Kind as TileKind>::Arrays;
-type UnitOf<F> = <ArraysOf<F> as PlanArrays>::Unit;
 
 /// The memory that a cursor keeps from plan to plan, and from pair to pair that it decides.
 pub(crate) struct TileScratch<F: TileFamily> {
@@ -42,9 +38,9 @@ impl<F: TileFamily> DeviceFilter for TileJoin<F> {
     type Items = F::Items;
     type Itself = F::Itself;
     type Job = TileJob<F::Kind>;
-    type Left = Left<UnitOf<F>>;
+    type Left = Left;
     type Scratch = TileScratch<F>;
-    type Undecided = UndecidedTiles<ArraysOf<F>>;
+    type Undecided = UndecidedTiles<<F::Kind as TileKind>::Arrays>;
 
     fn itself(&self, unit: &Unit<F::Items>) -> Option<F::Itself> {
         self.family.itself(unit)
@@ -91,7 +87,7 @@ impl<F: TileFamily> DeviceFilter for TileJoin<F> {
     }
 
     fn again(&self, job: &Self::Job, left: Self::Left, unit: Option<&OpenUnit>) -> Vec<Self::Job> {
-        let needed = |tile: &UnitOf<F>| unit.is_none_or(|unit| unit.needs_any(job.probes_of(tile)));
+        let needed = |tile: &TileUnit| unit.is_none_or(|unit| unit.needs_any(job.probes_of(tile)));
         let Again { sparse, dense } = left.jobs(job.units.len(), needed);
         let sparse = sparse.into_iter().map(|units| job.with(job.settings, units, false));
         let most = match job.dense {
@@ -134,14 +130,14 @@ impl<F: TileFamily> DeviceFilter for TileJoin<F> {
     }
 
     fn range_unit(&self) -> u32 {
-        self.settings.form.stage_items()
+        self.settings.tile().stage_items
     }
 
     /// A job has about a tenth of a millisecond of the device's time to fill, at least.
     fn least_range(&self) -> u32 {
         let ranges = self.family.ranges(RANGES * self.devices.len().max(1) as u32);
         let part = self.build.groups().len() / ranges.max(1);
-        part.next_multiple_of(self.settings.form.stage_items())
+        part.next_multiple_of(self.settings.tile().stage_items)
     }
 }
 
@@ -173,14 +169,14 @@ impl<F: TileFamily> TileJoin<F> {
         columns: Option<&ColumnsOf<F::Kind>>,
         reservation: &dyn Memory,
     ) -> Result<TileJob<F::Kind>> {
+        let unreserved = F::Kind::unreserved_bytes(&tiles, columns);
         let Tiles { mut plan, units, rows } = tiles;
         // Units that are done again are split, or cut for each of their pairs.
-        let parts = self.settings.dense_parts().max(PARTS) as usize;
-        let of_units = (1 + parts) * units.len() * size_of::<UnitOf<F>>();
-        let travelling = rows.iter().chain(columns.map(|columns| &columns.items));
-        let travelling = travelling.map(Travelling::unreserved_bytes).sum::<usize>();
+        let parts = self.settings.tile().dense_parts().max(PARTS) as usize;
+        let of_units = (1 + parts) * size_of_val(&units[..]);
+        let of_stages = plan.listed.capacity() * size_of::<u32>();
         let memory = reservation.new_empty();
-        memory.try_grow(plan.arrays.size_in_bytes() + of_units + travelling)?;
+        memory.try_grow(unreserved + of_units + of_stages)?;
         plan.reservation = Some(memory);
         Ok(TileJob {
             settings: self.settings,

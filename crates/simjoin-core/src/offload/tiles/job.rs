@@ -10,7 +10,7 @@ use crate::offload::arena::Arena;
 use crate::offload::outcome::{Counted, JobCounters, Outcome};
 use crate::offload::task::{DeviceJob, JobResults, OnDevice, deciding_grid};
 use crate::offload::tiles::left::{Left, TileUnit};
-use crate::offload::tiles::plan::{PlanArrays, TilePlan};
+use crate::offload::tiles::plan::TilePlan;
 use crate::offload::tiles::settings::{HIT_BYTES, TileForm, TileSettings};
 
 /// A kind of tiles: the kernels that test and decide pairs, and what they read.
@@ -20,14 +20,16 @@ use crate::offload::tiles::settings::{HIT_BYTES, TileForm, TileSettings};
 /// [`Self::declare`] gives to the kernels as it gives the rows. The plan then admits the columns of
 /// the loosest bound of a strip, and a job that is done again reads the bounds anew.
 pub trait TileKind: Debug + Send + Sized + 'static {
-    type Form: TileForm;
-    type Arrays: PlanArrays;
+    /// The bounds and options of the kernels, and with them the form of tiles.
+    type Form: Debug + Copy + Into<TileForm> + Send + Sync + 'static;
+    /// See [`TilePlan::arrays`].
+    type Arrays: Debug + Default + Send + Sync + 'static;
     /// Items that travel with a job.
-    type Travelling: Travelling;
+    type Travelling: Debug + Clone + Send + 'static;
     /// The data that travel beside columns.
     type Beside: Debug + Clone + Send + 'static;
     /// The columns that a device holds.
-    type Resident: ResidentColumns;
+    type Resident: Debug + Send + Sync + 'static;
     /// The report of the kernels.
     type Tally: Pod + Default;
     /// The arguments of the kernels.
@@ -39,6 +41,21 @@ pub trait TileKind: Debug + Send + Sized + 'static {
     const DECIDERS: [[&'static str; 2]; 2];
     /// Whether the kernels find the matches of items with themselves.
     const MEETS_ITSELF: bool;
+
+    /// The first row of the strip of a unit.
+    fn first_row(_arrays: &Self::Arrays, unit: &TileUnit) -> u32 {
+        unit.strip
+    }
+
+    /// The bytes of the plan's arrays, and those of rows and columns that travel which are not reserved
+    /// yet.
+    fn unreserved_bytes(tiles: &Tiles<Self>, columns: Option<&ColumnsOf<Self>>) -> usize;
+
+    /// The collection that rows belong to.
+    fn collection(rows: &Self::Travelling) -> Arc<dyn Collection>;
+
+    /// Whether a job at this stage can read the columns of a device.
+    fn is_at(resident: &Self::Resident, stage: &Stage<'_>) -> bool;
 
     /// Declares the arrays that a kind adds, always the same ones.
     fn declare<'a>(
@@ -62,27 +79,7 @@ pub trait TileKind: Debug + Send + Sized + 'static {
     ) -> Result<(), DeviceError>;
 
     /// The report of the kernels.
-    fn report(tally: &Self::Tally) -> Report;
-
-    /// The numbers of pairs by their fate.
-    fn counters(job: &TileJob<Self>, tally: &Self::Tally) -> JobCounters;
-}
-
-/// Items that travel with a job.
-pub trait Travelling: Debug + Clone + Send + 'static {
-    /// The collection that the items belong to.
-    fn collection(&self) -> Arc<dyn Collection>;
-
-    /// The bytes of host memory that are not reserved yet.
-    fn unreserved_bytes(&self) -> usize {
-        0
-    }
-}
-
-/// Columns in the memory of a device.
-pub trait ResidentColumns: Debug + Send + Sync + 'static {
-    /// Whether a job at this stage can read them.
-    fn is_at(&self, stage: &Stage<'_>) -> bool;
+    fn report(job: &TileJob<Self>, tally: &Self::Tally) -> Report;
 }
 
 /// Columns that travel with a job.
@@ -95,7 +92,6 @@ pub struct TravellingColumns<T, B> {
 /// The columns of a kind that travel.
 pub(crate) type ColumnsOf<K> =
     TravellingColumns<<K as TileKind>::Travelling, <K as TileKind>::Beside>;
-type UnitOf<K> = <<K as TileKind>::Arrays as PlanArrays>::Unit;
 
 /// The addresses of the arrays that all kinds have.
 #[derive(Debug, Clone, Copy)]
@@ -124,6 +120,18 @@ pub struct Report {
     pub counted: Counted,
     /// Pairs that the host decides.
     pub undecided: u64,
+    /// The numbers of pairs by their fate.
+    pub counters: JobCounters,
+}
+
+/// Rows and their units for a job.
+#[derive(Debug)]
+pub struct Tiles<K: TileKind> {
+    pub plan: TilePlan<K::Arrays>,
+    /// None: the CPU joins the probe items of the plan.
+    pub units: Vec<TileUnit>,
+    /// See [`TileJob::rows`].
+    pub rows: Option<K::Travelling>,
 }
 
 /// Tiles to be tested on a device.
@@ -132,9 +140,9 @@ pub struct TileJob<K: TileKind> {
     pub settings: TileSettings<K::Form>,
     pub plan: Arc<TilePlan<K::Arrays>>,
     /// None: the items of the plan are not on the devices, and the CPU joins them.
-    pub units: Vec<UnitOf<K>>,
-    /// The units have too many hits: each of their pairs is decided. The units are of the settings'
-    /// [dense](TileForm::dense) form, and list no stages.
+    pub units: Vec<TileUnit>,
+    /// The units have too many hits: each of their pairs is decided. They have
+    /// [smaller stages](TileForm::dense_stage_items), and list none.
     pub dense: bool,
     /// The rows that travel; `None`: the columns of the device are the rows.
     pub rows: Option<K::Travelling>,
@@ -144,11 +152,17 @@ pub struct TileJob<K: TileKind> {
 }
 
 impl<K: TileKind> TileJob<K> {
+    /// The form of the tiles.
+    pub(crate) fn tile(&self) -> TileForm {
+        let tile = self.settings.tile();
+        if self.dense { tile.dense() } else { tile }
+    }
+
     /// The rows of this job with other units.
     pub(super) fn with(
         &self,
         settings: TileSettings<K::Form>,
-        units: Vec<UnitOf<K>>,
+        units: Vec<TileUnit>,
         dense: bool,
     ) -> Self {
         let plan = Arc::clone(&self.plan);
@@ -157,38 +171,37 @@ impl<K: TileKind> TileJob<K> {
     }
 
     /// Jobs of up to `most` dense units each in place of some units of this one.
-    pub(crate) fn densely(&self, units: &[UnitOf<K>], most: usize) -> Vec<Self> {
-        let (settings, parts) = (self.settings.dense(), self.settings.dense_parts());
-        let cut = |unit: UnitOf<K>| {
+    pub(crate) fn densely(&self, units: &[TileUnit], most: usize) -> Vec<Self> {
+        let parts = self.tile().dense_parts();
+        let cut = |unit: TileUnit| {
             let stages = self.stages_of(unit).flatten();
             let parts = stages.flat_map(move |stage| stage * parts..(stage + 1) * parts);
-            parts.map(move |first_stage| unit.with(first_stage, 1))
+            parts.map(move |first_stage| TileUnit { first_stage, stages: 1, ..unit })
         };
         let mut units = units.iter().copied().flat_map(cut);
         let next = || Some(units.by_ref().take(most).collect::<Vec<_>>());
         let chunks = std::iter::from_fn(next).take_while(|units| !units.is_empty());
-        chunks.map(|units| self.with(settings, units, true)).collect()
+        chunks.map(|units| self.with(self.settings, units, true)).collect()
     }
 
     /// The stages of the plan that units of the job list.
     pub fn listed(&self) -> &[u32] {
-        if self.dense { &[] } else { self.plan.arrays.listed() }
+        if self.dense { &[] } else { &self.plan.listed }
     }
 
     /// The stages of a unit, as ranges.
-    pub(crate) fn stages_of(&self, unit: UnitOf<K>) -> impl Iterator<Item = Range<u32>> {
-        let (first, count) = unit.stages();
-        let whole = first..first + count;
+    pub(crate) fn stages_of(&self, unit: TileUnit) -> impl Iterator<Item = Range<u32>> {
+        let whole = unit.range();
         let listed = self.listed().get(whole.start as usize..whole.end as usize).unwrap_or(&[]);
         let whole = self.listed().is_empty().then_some(whole);
         whole.into_iter().chain(listed.iter().map(|&stage| stage..stage + 1))
     }
 
     /// The probe items that are the rows of a unit, where one match for each will do.
-    pub(super) fn probes_of(&self, unit: &UnitOf<K>) -> Range<ItemId> {
+    pub(super) fn probes_of(&self, unit: &TileUnit) -> Range<ItemId> {
         let TilePlan { rows: Range { start, end }, first_probe, arrays, .. } = &*self.plan;
-        let first = arrays.first_row(unit);
-        let past = first.saturating_add(self.settings.form.strip_rows());
+        let first = K::first_row(arrays, unit);
+        let past = first.saturating_add(self.settings.tile().strip_rows);
         first.max(*start) + first_probe..past.min(*end) + first_probe
     }
 
@@ -201,7 +214,7 @@ impl<K: TileKind> TileJob<K> {
     /// The kernel that decides, and its grid.
     pub(crate) fn decider(&self, multiprocessors: u32) -> (&'static str, Grid) {
         let pairs = match self.dense {
-            true => self.settings.form.tile_pairs() * self.units.len() as u64,
+            true => self.tile().tile_pairs() * self.units.len() as u64,
             false => self.settings.hit_pairs(),
         };
         let name = K::DECIDERS[usize::from(self.dense)][usize::from(self.settings.counts)];
@@ -214,11 +227,11 @@ impl<K: TileKind> DeviceJob for TileJob<K> {
     type Resident = Option<Arc<K::Resident>>;
     type Tally = K::Tally;
     type Arguments = TileArguments<K::Arguments>;
-    type Left = Left<UnitOf<K>>;
+    type Left = Left;
     const ARRAYS: &'static str = K::BUFFERS;
 
     fn is_at(&self, resident: &Self::Resident, stage: &Stage<'_>) -> bool {
-        self.columns.is_some() || resident.as_ref().is_some_and(|columns| columns.is_at(stage))
+        self.columns.is_some() || resident.as_ref().is_some_and(|columns| K::is_at(columns, stage))
     }
 
     fn declare<'a>(
@@ -258,7 +271,7 @@ impl<K: TileKind> DeviceJob for TileJob<K> {
         results: &mut JobResults<'_, '_>,
     ) -> Result<Outcome<Self::Left>, DeviceError> {
         let Self { settings, units, .. } = self;
-        let Report { redone, counted, undecided } = K::report(&tally);
+        let Report { redone, counted, undecided, counters } = K::report(self, &tally);
         let most = settings.most_matches();
         let redone = redone as usize;
         if redone > units.len() || !settings.counts && counted.matches > most {
@@ -272,18 +285,17 @@ impl<K: TileKind> DeviceJob for TileJob<K> {
         if settings.counts && undecided > most {
             // Nothing of the job counts.
             left.too_many = units.clone();
-            let counters = K::counters(self, &K::Tally::default());
+            let Report { counters, .. } = K::report(self, &K::Tally::default());
             return Ok(Outcome { left, counters, ..Outcome::default() });
         }
         left.take(units, results.fetch(addresses.redo, if self.dense { 0 } else { redone })?)?;
         let given = if settings.counts { undecided } else { counted.matches };
         let given: Vec<Match> = results.fetch(addresses.matches, given as usize)?;
-        let (mut undecided, matches) = match K::Form::UNDECIDED {
+        let (mut undecided, matches) = match settings.tile().undecided {
             Some(mark) => given.into_iter().partition(|pair| pair.detail == mark),
             None => (vec![], given),
         };
         undecided.iter_mut().for_each(|pair| pair.detail = 0);
-        let counters = K::counters(self, &tally);
         Ok(Outcome { counted, matches, undecided, left, counters, ..Outcome::default() })
     }
 }

@@ -1,6 +1,8 @@
 //! Units that a device has left, and those that take them up again.
 
-use crate::gpu::DeviceError;
+use std::ops::Range;
+
+use crate::gpu::{DeviceError, Pod};
 
 /// Marks the number of a unit that a kernel gives back: alone it has more hits than there is room.
 const TOO_MANY: u32 = 1 << 31;
@@ -9,55 +11,67 @@ const LEAST_UNITS: usize = 64;
 /// The parts of a unit, or of a job, that takes the place of one that was too large.
 pub(super) const PARTS: u32 = 8;
 
-/// A strip of rows and some stages of columns.
-pub trait TileUnit: Copy {
-    /// The first stage, and how many there are.
-    fn stages(&self) -> (u32, u32);
+/// A strip of rows and some stages of columns, as kernels of all kinds read them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(C)]
+pub struct TileUnit {
+    /// The strip: its first row, or its number among the strips of the plan.
+    pub strip: u32,
+    /// The first stage, or its place where the plan lists the stages of units.
+    pub first_stage: u32,
+    pub stages: u32,
+}
 
-    /// The unit of the same rows with other stages.
-    fn with(self, first: u32, stages: u32) -> Self;
+const _: () = assert!(size_of::<TileUnit>() == 12);
+
+// SAFETY: fields of 4 bytes, any bits are values.
+unsafe impl Pod for TileUnit {}
+
+impl TileUnit {
+    /// The places of the stages.
+    pub(super) fn range(self) -> Range<u32> {
+        self.first_stage..self.first_stage + self.stages
+    }
 
     /// Smaller units in place of one with too many hits; `None` where it is the smallest.
     fn split(self) -> Option<impl Iterator<Item = Self>> {
-        let (first, stages) = self.stages();
-        let share = stages.div_ceil(PARTS).max(1);
-        let end = first + stages;
-        let starts = (first..end).step_by(share as usize);
-        (stages > 1).then(|| starts.map(move |at| self.with(at, share.min(end - at))))
+        let share = self.stages.div_ceil(PARTS).max(1);
+        let end = self.range().end;
+        let starts = self.range().step_by(share as usize);
+        let part = move |at| Self { first_stage: at, stages: share.min(end - at), ..self };
+        (self.stages > 1).then(|| starts.map(part))
     }
 }
 
 /// The units that a device has left.
-#[derive(Debug)]
-pub(crate) struct Left<U> {
+#[derive(Debug, Default)]
+pub(crate) struct Left {
     /// Units that found no room.
-    pub again: Vec<U>,
+    pub again: Vec<TileUnit>,
     /// Units that alone have too many hits.
-    pub too_many: Vec<U>,
+    pub too_many: Vec<TileUnit>,
 }
 
 /// The units of jobs that take up those that were left.
 #[derive(Debug)]
-pub(crate) struct Again<U> {
+pub(crate) struct Again {
     /// The units of each job.
-    pub sparse: Vec<Vec<U>>,
+    pub sparse: Vec<Vec<TileUnit>>,
     /// Units whose pairs are decided one by one.
-    pub dense: Vec<U>,
+    pub dense: Vec<TileUnit>,
 }
 
-impl<U> Default for Left<U> {
-    fn default() -> Self {
-        Self { again: vec![], too_many: vec![] }
-    }
-}
-
-impl<U: TileUnit> Left<U> {
+impl Left {
     /// Takes the units of a job whose numbers a kernel gave back.
     ///
     /// # Errors
     ///
     /// Where the job has no such unit.
-    pub(crate) fn take(&mut self, units: &[U], numbers: Vec<u32>) -> Result<(), DeviceError> {
+    pub(crate) fn take(
+        &mut self,
+        units: &[TileUnit],
+        numbers: Vec<u32>,
+    ) -> Result<(), DeviceError> {
         for number in numbers {
             let unit = units.get((number & !TOO_MANY) as usize).copied();
             let unit = unit.ok_or_else(|| {
@@ -75,14 +89,14 @@ impl<U: TileUnit> Left<U> {
     ///
     /// Blocks of a launch may fill the room for hits side by side, so that none finishes. The jobs then
     /// have ever fewer units: one alone finishes, or shows to have too many hits.
-    pub(crate) fn jobs(self, count: usize, needed: impl Fn(&U) -> bool) -> Again<U> {
+    pub(crate) fn jobs(self, count: usize, needed: impl Fn(&TileUnit) -> bool) -> Again {
         let finished = count.saturating_sub(self.again.len() + self.too_many.len());
         let most = match finished {
             0 => count.div_ceil(PARTS as usize).max(1),
             // A job of all of them would find no room for most, over and over.
             _ => (4 * finished).max(LEAST_UNITS),
         };
-        let mut sparse: Vec<U> = self.again.into_iter().filter(&needed).collect();
+        let mut sparse: Vec<TileUnit> = self.again.into_iter().filter(&needed).collect();
         let mut dense = vec![];
         for unit in self.too_many.into_iter().filter(&needed) {
             match unit.split() {
@@ -90,7 +104,7 @@ impl<U: TileUnit> Left<U> {
                 None => dense.push(unit),
             }
         }
-        Again { sparse: sparse.chunks(most).map(<[U]>::to_vec).collect(), dense }
+        Again { sparse: sparse.chunks(most).map(<[TileUnit]>::to_vec).collect(), dense }
     }
 }
 
@@ -98,14 +112,12 @@ impl<U: TileUnit> Left<U> {
 mod tests {
     use super::*;
 
-    impl TileUnit for (u32, u32) {
-        fn stages(&self) -> (u32, u32) {
-            *self
-        }
+    fn unit((first_stage, stages): (u32, u32)) -> TileUnit {
+        TileUnit { strip: 7, first_stage, stages }
+    }
 
-        fn with(self, first: u32, stages: u32) -> Self {
-            (first, stages)
-        }
+    fn single(count: u32) -> Vec<TileUnit> {
+        (0..count).map(|first| unit((first, 1))).collect()
     }
 
     /// A device on which blocks fill the room side by side: a launch of more than `most` units
@@ -113,7 +125,7 @@ mod tests {
     #[test]
     fn jobs_of_which_nothing_finishes_become_smaller() {
         for most in [1, 2, 63, 200] {
-            let mut jobs = vec![(0..500).map(|first| (first, 1)).collect::<Vec<(u32, u32)>>()];
+            let mut jobs = vec![single(500)];
             let (mut done, mut launches) = (vec![], 0);
             while let Some(units) = jobs.pop() {
                 launches += 1;
@@ -127,20 +139,20 @@ mod tests {
                 assert!(again.dense.is_empty());
                 jobs.extend(again.sparse);
             }
-            done.sort_unstable();
-            assert_eq!(done, (0..500).map(|first| (first, 1)).collect::<Vec<_>>());
+            done.sort_unstable_by_key(|unit| unit.first_stage);
+            assert_eq!(done, single(500));
         }
     }
 
     #[test]
     fn units_with_too_many_hits_become_smaller() {
-        let units = [(3, 20), (40, 1), (50, 2), (60, 9)];
+        let units = [(3, 20), (40, 1), (50, 2), (60, 9)].map(unit);
         let mut left = Left::default();
         left.take(&units, vec![TOO_MANY, TOO_MANY | 1, 2]).unwrap();
         assert!(left.take(&units, vec![4]).is_err());
-        let Again { sparse, dense } = left.jobs(4, |unit| unit.0 < 55);
-        assert_eq!(dense, [(40, 1)]);
+        let Again { sparse, dense } = left.jobs(4, |unit| unit.first_stage < 55);
+        assert_eq!(dense, [unit((40, 1))]);
         let smaller = [(50, 2), (3, 3), (6, 3), (9, 3), (12, 3), (15, 3), (18, 3), (21, 2)];
-        assert_eq!(sparse, [smaller]);
+        assert_eq!(sparse, [smaller.map(unit)]);
     }
 }

@@ -28,13 +28,10 @@ mod plan;
 mod settings;
 mod undecided;
 
-pub use self::family::Tiles;
 pub(crate) use self::family::{Meeting, MovingRows, TileFamily, TileJoin};
-pub use self::job::Report;
-pub(crate) use self::job::{
-    Addresses, ColumnsOf, ResidentColumns, TileJob, TileKind, Travelling, TravellingColumns,
-};
+pub(crate) use self::job::{Addresses, ColumnsOf, TileJob, TileKind, TravellingColumns};
+pub use self::job::{Report, Tiles};
 pub(crate) use self::left::TileUnit;
-pub(crate) use self::plan::{PlanArrays, TilePlan};
+pub(crate) use self::plan::TilePlan;
 pub use self::settings::capacity;
 pub(crate) use self::settings::{TileForm, TileSettings, bytes_of_job};

@@ -1,29 +1,9 @@
 //! The rows of a job.
 
-use std::fmt::Debug;
 use std::ops::Range;
 
 use crate::engine::ItemId;
-use crate::gpu::Pod;
 use crate::memory::Reservation;
-use crate::offload::tiles::left::TileUnit;
-
-/// The arrays of a plan that kernels read beside its units: which columns a row admits, and whatever a
-/// kind says of its strips.
-pub trait PlanArrays: Debug + Default + Send + Sync + 'static {
-    type Unit: TileUnit + Pod + Debug + Send;
-
-    /// The bytes allocated.
-    fn size_in_bytes(&self) -> usize;
-
-    /// The first row of the strip of a unit.
-    fn first_row(&self, unit: &Self::Unit) -> u32;
-
-    /// The stages that the units list by their places; none where units name stages themselves.
-    fn listed(&self) -> &[u32] {
-        &[]
-    }
-}
 
 /// Rows to be tested, in strips.
 #[derive(Debug, Default)]
@@ -32,7 +12,11 @@ pub struct TilePlan<A> {
     /// The probe items that are the rows or columns, and the item that is row 0.
     pub probes: Range<ItemId>,
     pub first_probe: ItemId,
+    /// The arrays that kernels read beside the units: which columns a row admits, and whatever a kind says
+    /// of its strips.
     pub arrays: A,
+    /// The stages that the units list by their places; none where units name stages themselves.
+    pub listed: Vec<u32>,
     /// The memory of the plan itself.
     pub reservation: Option<Reservation>,
 }

@@ -1,7 +1,5 @@
 //! The settings of the jobs of a join.
 
-use std::fmt::Debug;
-
 use crate::engine::Match;
 use crate::gpu::Device;
 
@@ -24,42 +22,41 @@ pub fn capacity(memory: u64, wanted: u64, pairs_of_hit: u32) -> u32 {
     (wanted / HIT_BYTES / pairs).min(affordable).clamp(CAPACITY.0, CAPACITY.1) as u32
 }
 
-/// The sizes of tiles, and how items are made rows and columns of them.
-pub trait TileForm: Debug + Copy + Send + Sync + 'static {
-    /// [`Match::detail`] of pairs that kernels leave to the host; `None` where they decide all.
-    const UNDECIDED: Option<u32>;
-
+/// The form of tiles: their sizes, and the pairs that kernels leave. The form of a kind gives it.
+#[derive(Debug, Clone, Copy)]
+pub struct TileForm {
     /// Rows of a strip.
-    fn strip_rows(&self) -> u32;
-
+    pub strip_rows: u32,
     /// Build items of a stage.
-    fn stage_items(&self) -> u32;
-
+    pub stage_items: u32,
+    /// Build items of a stage of dense units, a part of the others.
+    pub dense_stage_items: u32,
     /// The pairs behind a hit.
-    fn pairs_of_hit(&self) -> u32 {
-        1
-    }
-
+    pub pairs_of_hit: u32,
     /// Whether a row meets columns up to its own number alone: each unordered pair once, where rows have
     /// the numbers of columns.
-    fn ends_with_itself(&self) -> bool {
-        false
+    pub ends_with_itself: bool,
+    /// [`Match::detail`] of pairs that kernels leave to the host; `None` where they decide all.
+    pub undecided: Option<u32>,
+    /// Whether a counting job has room for the pairs of all hits as undecided ones, not only for those of
+    /// the smallest dense unit.
+    pub leaves_hits: bool,
+}
+
+impl TileForm {
+    /// The form of dense units.
+    pub(super) fn dense(self) -> Self {
+        Self { stage_items: self.dense_stage_items, ..self }
     }
 
-    /// The greatest number of pairs that a counting job may leave undecided if it has room for `hit_pairs`
-    /// hits. The smallest dense unit has no more pairs.
-    fn most_undecided(&self, _hit_pairs: u64) -> u64 {
-        self.dense().tile_pairs()
-    }
-
-    /// The form of dense units. Its stages are parts of the others.
-    fn dense(&self) -> Self {
-        *self
+    /// The dense units that one of a stage becomes.
+    pub(super) fn dense_parts(&self) -> u32 {
+        self.stage_items / self.dense_stage_items
     }
 
     /// The pairs of a strip and a stage.
-    fn tile_pairs(&self) -> u64 {
-        u64::from(self.strip_rows()) * u64::from(self.stage_items())
+    pub fn tile_pairs(&self) -> u64 {
+        u64::from(self.strip_rows) * u64::from(self.stage_items)
     }
 }
 
@@ -79,36 +76,33 @@ pub struct TileSettings<F> {
     pub same: bool,
 }
 
-impl<F: TileForm> TileSettings<F> {
+impl<F: Copy + Into<TileForm>> TileSettings<F> {
+    /// The form of tiles that are not dense.
+    pub(super) fn tile(&self) -> TileForm {
+        self.form.into()
+    }
+
     /// The pairs behind all hits.
     pub(super) fn hit_pairs(&self) -> u64 {
-        u64::from(self.capacity) * u64::from(self.form.pairs_of_hit())
+        u64::from(self.capacity) * u64::from(self.tile().pairs_of_hit)
     }
 
     /// The most matches that a job gives, or, where they are counted, pairs that it leaves undecided:
     /// those of all hits, or of the smallest dense unit.
     pub(crate) fn most_matches(&self) -> u64 {
-        match (self.counts, F::UNDECIDED) {
+        let tile = self.tile();
+        let dense = tile.dense().tile_pairs();
+        match (self.counts, tile.undecided) {
             (true, None) => 0,
-            (true, Some(_)) => self.form.most_undecided(self.hit_pairs()),
-            (false, _) => self.hit_pairs().max(self.form.dense().tile_pairs()),
+            (true, Some(_)) if !tile.leaves_hits => dense,
+            _ => self.hit_pairs().max(dense),
         }
     }
 
     /// The smallest units that a job decides pair by pair.
     pub(super) fn most_dense_units(&self) -> usize {
         let pairs = if self.counts { self.dense_pairs } else { self.most_matches() };
-        (pairs / self.form.dense().tile_pairs()).clamp(1, 1 << 16) as usize
-    }
-
-    /// The dense units that one of a stage becomes.
-    pub(super) fn dense_parts(&self) -> u32 {
-        self.form.stage_items() / self.form.dense().stage_items()
-    }
-
-    /// The settings of jobs of dense units.
-    pub(super) fn dense(&self) -> Self {
-        Self { form: self.form.dense(), ..*self }
+        (pairs / self.tile().dense().tile_pairs()).clamp(1, 1 << 16) as usize
     }
 
     /// The bytes of a job that grow with its capacities.

@@ -1,13 +1,14 @@
 //! Jobs of tiles that no device has done.
 
 use std::collections::BTreeMap;
+use std::fmt::Debug;
 use std::ops::Range;
 use std::sync::Arc;
 
 use crate::engine::{Collection, ItemId, Match};
 use crate::offload::filter::Undecided;
-use crate::offload::tiles::job::{TileJob, TileKind, Travelling};
-use crate::offload::tiles::plan::{PlanArrays, TilePlan};
+use crate::offload::tiles::job::{TileJob, TileKind};
+use crate::offload::tiles::plan::TilePlan;
 use crate::offload::tiles::settings::TileForm;
 
 /// A job whose tiles no device has decided.
@@ -17,34 +18,30 @@ pub(crate) struct UndecidedTiles<A> {
     same: bool,
     /// Pairs of items with themselves are the job's, too.
     meets_itself: bool,
-    ends_with_itself: bool,
-    strip_rows: u32,
-    stage_items: u32,
+    tile: TileForm,
     /// By the first row of a strip, the stages that are undecided. None: all pairs are.
     stages: Option<BTreeMap<u32, Vec<Range<u32>>>>,
 }
 
-impl<A: PlanArrays> UndecidedTiles<A> {
+impl<A> UndecidedTiles<A> {
     pub(super) fn new<K: TileKind<Arrays = A>>(job: &TileJob<K>) -> Self {
         let mut stages: BTreeMap<u32, Vec<Range<u32>>> = BTreeMap::new();
         for unit in &job.units {
-            let first_row = job.plan.arrays.first_row(unit);
+            let first_row = K::first_row(&job.plan.arrays, unit);
             stages.entry(first_row).or_default().extend(job.stages_of(*unit));
         }
         Self {
             plan: Arc::clone(&job.plan),
-            collection: job.rows.as_ref().map(Travelling::collection),
+            collection: job.rows.as_ref().map(K::collection),
             same: job.settings.same,
             meets_itself: K::MEETS_ITSELF,
-            ends_with_itself: job.settings.form.ends_with_itself(),
-            strip_rows: job.settings.form.strip_rows(),
-            stage_items: job.settings.form.stage_items(),
+            tile: job.tile(),
             stages: (!job.units.is_empty()).then_some(stages),
         }
     }
 }
 
-impl<A: PlanArrays> Undecided for UndecidedTiles<A> {
+impl<A: Debug + Send + Sync + 'static> Undecided for UndecidedTiles<A> {
     fn collection(&self) -> Option<Arc<dyn Collection>> {
         self.collection.clone()
     }
@@ -54,8 +51,8 @@ impl<A: PlanArrays> Undecided for UndecidedTiles<A> {
     }
 
     fn holds(&self, found: &Match) -> bool {
-        let Self { plan, stages, .. } = self;
-        let is_behind = self.ends_with_itself && found.build > found.probe;
+        let Self { plan, tile, stages, .. } = self;
+        let is_behind = tile.ends_with_itself && found.build > found.probe;
         if is_behind || !plan.probes.contains(&found.probe) {
             return false;
         }
@@ -68,10 +65,10 @@ impl<A: PlanArrays> Undecided for UndecidedTiles<A> {
         }
         let Some(stages) = stages else { return true };
         let strip = stages.range(..=row).next_back();
-        let stage = column / self.stage_items;
+        let stage = column / tile.stage_items;
         plan.rows.contains(&row)
             && strip.is_some_and(|(first, stages)| {
-                row - first < self.strip_rows && stages.iter().any(|range| range.contains(&stage))
+                row - first < tile.strip_rows && stages.iter().any(|range| range.contains(&stage))
             })
     }
 }

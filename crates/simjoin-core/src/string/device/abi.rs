@@ -2,7 +2,6 @@
 //! CUDA C++; see there for what the fields mean. Addresses are device addresses, 0 where there is nothing.
 
 use crate::gpu::Pod;
-use crate::offload::tiles::TileUnit;
 
 /// Fills up the last word of a text.
 pub(super) const NO_CODE: u8 = 0x40;
@@ -53,25 +52,6 @@ pub(super) struct TextRun {
     pub table: u32,
 }
 
-/// The stages that a warp tests a strip of rows with.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(C)]
-pub(super) struct TextUnit {
-    pub first_row: u32,
-    pub first_stage: u32,
-    pub stages: u32,
-}
-
-impl TileUnit for TextUnit {
-    fn stages(&self) -> (u32, u32) {
-        (self.first_stage, self.stages)
-    }
-
-    fn with(self, first_stage: u32, stages: u32) -> Self {
-        Self { first_stage, stages, ..self }
-    }
-}
-
 /// The work that the kernels of one job have done.
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(C)]
@@ -118,12 +98,10 @@ pub(super) struct TextWork {
 }
 
 const _: () = assert!(size_of::<TextSide>() == 56 && size_of::<TextSigning>() == 56);
-const _: () = assert!(size_of::<TextRun>() == 24 && size_of::<TextUnit>() == 12);
+const _: () = assert!(size_of::<TextRun>() == 24);
 const _: () = assert!(size_of::<TextTally>() == 64 && size_of::<TextWork>() == 240);
 
 // SAFETY: fields of 4 bytes, any bits are values.
 unsafe impl Pod for TextRun {}
-// SAFETY: as above.
-unsafe impl Pod for TextUnit {}
 // SAFETY: fields of 8 bytes, then two of 4; any bits are values.
 unsafe impl Pod for TextTally {}

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use crate::gpu::{Device, DeviceError, Grid, Images, Resident, Stage, images};
-use crate::offload::tiles::ResidentColumns;
 use crate::offload::{Arena, run};
 use crate::string::collection::Strings;
 use crate::string::device::abi::{STAGE, TextSide, TextSigning};
@@ -112,10 +111,9 @@ impl SignedTexts {
     pub(super) fn columns(&self) -> ColumnSide {
         self.columns
     }
-}
 
-impl ResidentColumns for SignedTexts {
-    fn is_at(&self, stage: &Stage<'_>) -> bool {
+    /// Whether a work at this stage can read them.
+    pub(super) fn is_at(&self, stage: &Stage<'_>) -> bool {
         stage.has(&self.memory)
     }
 }

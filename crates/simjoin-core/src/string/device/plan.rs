@@ -7,10 +7,10 @@ use std::ops::Range;
 
 use crate::engine::{ItemId, Pairing};
 use crate::error::Result;
-use crate::offload::tiles::{PlanArrays, TilePlan};
+use crate::offload::tiles::{TilePlan, TileUnit};
 use crate::string::collection::{Run, Strings};
 use crate::string::cursor::check_lens;
-use crate::string::device::abi::{MAX_STAGES, STAGE, STRIP, TextRun, TextUnit};
+use crate::string::device::abi::{MAX_STAGES, STAGE, STRIP, TextRun};
 use crate::string::finder::levenshtein_of;
 use crate::string::function::StringFunction;
 use crate::string::join::StringJoin;
@@ -49,15 +49,10 @@ pub(super) struct StripArrays {
 /// Rows to be tested.
 pub(super) type Plan = TilePlan<StripArrays>;
 
-impl PlanArrays for StripArrays {
-    type Unit = TextUnit;
-
-    fn size_in_bytes(&self) -> usize {
+impl StripArrays {
+    /// The bytes allocated.
+    pub(super) fn size_in_bytes(&self) -> usize {
         self.runs.capacity() * size_of::<TextRun>() + self.table.capacity() * size_of::<u32>()
-    }
-
-    fn first_row(&self, unit: &TextUnit) -> u32 {
-        unit.first_row
     }
 }
 
@@ -84,7 +79,7 @@ impl Tiling {
         probe: &Strings,
         first_probe: ItemId,
         (left, most_rows): (&mut Range<ItemId>, u32),
-    ) -> Result<(Plan, Vec<TextUnit>)> {
+    ) -> Result<(Plan, Vec<TileUnit>)> {
         let first = left.start - first_probe;
         let mut planner = Planner {
             tiling: *self,
@@ -105,7 +100,7 @@ impl Tiling {
         planner.end_strip();
         let (probes, rows) = (begin..left.start, first..left.start - first_probe);
         let Planner { arrays, units, .. } = planner;
-        Ok((Plan { rows, probes, first_probe, arrays, reservation: None }, units))
+        Ok((Plan { rows, probes, first_probe, arrays, ..Plan::default() }, units))
     }
 }
 
@@ -114,7 +109,7 @@ struct Planner {
     tiling: Tiling,
     threshold: Threshold,
     arrays: StripArrays,
-    units: Vec<TextUnit>,
+    units: Vec<TileUnit>,
     pairs: u64,
     /// The item that is row 0.
     first_probe: ItemId,
@@ -197,7 +192,7 @@ impl Planner {
         let most = self.tiling.unit_stages.clamp(1, MAX_STAGES);
         for first_stage in stages.clone().step_by(most as usize) {
             let stages = most.min(stages.end - first_stage);
-            self.units.push(TextUnit { first_row: self.strip, first_stage, stages });
+            self.units.push(TileUnit { strip: self.strip, first_stage, stages });
         }
     }
 }

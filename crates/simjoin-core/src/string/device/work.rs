@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::engine::{Collection, RowPairCounts};
 use crate::gpu::{DeviceError, Grid, Stage};
 use crate::offload::tiles::{
-    Addresses, Report, TileForm, TileJob, TileKind, TileSettings, Travelling,
+    Addresses, ColumnsOf, Report, TileForm, TileJob, TileKind, TileSettings, Tiles,
 };
 use crate::offload::{Arena, Counted, JobCounters, OnDevice};
 use crate::string::collection::Strings;
@@ -26,23 +26,17 @@ pub(super) struct TextForm {
     pub unordered: bool,
 }
 
-impl TileForm for TextForm {
-    const UNDECIDED: Option<u32> = Some(UNDECIDED);
-
-    fn strip_rows(&self) -> u32 {
-        STRIP
-    }
-
-    fn stage_items(&self) -> u32 {
-        STAGE
-    }
-
-    fn ends_with_itself(&self) -> bool {
-        self.unordered
-    }
-
-    fn most_undecided(&self, hit_pairs: u64) -> u64 {
-        hit_pairs.max(self.tile_pairs())
+impl From<TextForm> for TileForm {
+    fn from(form: TextForm) -> Self {
+        Self {
+            strip_rows: STRIP,
+            stage_items: STAGE,
+            dense_stage_items: STAGE,
+            pairs_of_hit: 1,
+            ends_with_itself: form.unordered,
+            undecided: Some(UNDECIDED),
+            leaves_hits: true,
+        }
     }
 }
 
@@ -72,12 +66,6 @@ pub(super) struct TravellingTexts {
     pub bits: Arc<Vec<u8>>,
 }
 
-impl Travelling for TravellingTexts {
-    fn collection(&self) -> Arc<dyn Collection> {
-        Arc::clone(&self.collection) as _
-    }
-}
-
 impl TileKind for TextTiles {
     type Form = TextForm;
     type Arrays = StripArrays;
@@ -91,6 +79,18 @@ impl TileKind for TextTiles {
     /// One kernel filters and decides.
     const DECIDERS: [[&'static str; 2]; 2] = [["texts_pairs", "texts_count"]; 2];
     const MEETS_ITSELF: bool = true;
+
+    fn unreserved_bytes(tiles: &Tiles<Self>, _: Option<&ColumnsOf<Self>>) -> usize {
+        tiles.plan.arrays.size_in_bytes()
+    }
+
+    fn collection(rows: &TravellingTexts) -> Arc<dyn Collection> {
+        Arc::clone(&rows.collection) as _
+    }
+
+    fn is_at(resident: &SignedTexts, stage: &Stage<'_>) -> bool {
+        resident.is_at(stage)
+    }
 
     fn declare<'a>(
         job: &'a TextJob,
@@ -158,15 +158,13 @@ impl TileKind for TextTiles {
         unsafe { stage.launch(kernel, Grid { blocks, threads: THREADS, shared_words: 0 }, *tiles) }
     }
 
-    fn report(tally: &TextTally) -> Report {
-        let TextTally { matches, cross, squares, rows, given, redone, .. } = *tally;
+    fn report(_: &TextJob, tally: &TextTally) -> Report {
+        let TextTally { matches, cross, squares, rows, given, tests, compared, redone, .. } =
+            *tally;
         let counted = Counted { matches, rows: RowPairCounts { cross, squares, rows } };
-        Report { redone, counted, undecided: given }
-    }
-
-    fn counters(_: &TextJob, tally: &TextTally) -> JobCounters {
-        let TextTally { tests: tested, compared, given, .. } = *tally;
         let passed = compared.max(given);
-        JobCounters { kernel: "texts", tested, passed, candidates: passed, compared }
+        let counters =
+            JobCounters { kernel: "texts", tested: tests, passed, candidates: passed, compared };
+        Report { redone, counted, undecided: given, counters }
     }
 }

@@ -3,7 +3,6 @@
 //! there is nothing.
 
 use crate::gpu::Pod;
-use crate::offload::tiles::TileUnit;
 
 /// Rows that a prepared array is read in together: arrays and strips begin at multiples of it.
 pub(super) const OCTET: u32 = 8;
@@ -108,26 +107,6 @@ pub(super) struct VectorRun {
     pub end: u32,
 }
 
-/// The stages that a block tests a strip of rows with: those from `first_stage` on, or those listed
-/// from that place on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(C)]
-pub(super) struct VectorUnit {
-    pub first_row: u32,
-    pub first_stage: u32,
-    pub stages: u32,
-}
-
-impl TileUnit for VectorUnit {
-    fn stages(&self) -> (u32, u32) {
-        (self.first_stage, self.stages)
-    }
-
-    fn with(self, first_stage: u32, stages: u32) -> Self {
-        Self { first_stage, stages, ..self }
-    }
-}
-
 /// The work that the kernels of one job have done.
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(C)]
@@ -196,14 +175,12 @@ pub(super) struct VectorWork {
 const _: () = assert!(size_of::<Preparing>() == 128 && size_of::<VectorSide>() == 56);
 const _: () = assert!(size_of::<Probe>() == 16);
 const _: () = assert!(size_of::<Ranging>() == 40 && size_of::<NumberRange>() == 16);
-const _: () = assert!(size_of::<VectorRun>() == 12 && size_of::<VectorUnit>() == 12);
+const _: () = assert!(size_of::<VectorRun>() == 12);
 const _: () = assert!(size_of::<VectorTally>() == 72 && size_of::<VectorWork>() == 304);
 const _: () = assert!(size_of::<VectorBoxes>() == 32);
 
 // SAFETY: fields of 4 bytes, any bits are values.
 unsafe impl Pod for VectorRun {}
-// SAFETY: as above.
-unsafe impl Pod for VectorUnit {}
 // SAFETY: as above.
 unsafe impl Pod for NumberRange {}
 // SAFETY: fields of 8 bytes, then two of 4; any bits are values.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::gpu::{Device, DeviceError, Grid, Resident, Stage};
-use crate::offload::tiles::{ResidentColumns, TileForm};
+use crate::offload::tiles::TileForm;
 use crate::offload::{Arena, run};
 use crate::vector::boxes::Boxes;
 use crate::vector::device::abi::{
@@ -65,19 +65,17 @@ pub(super) enum Role {
     Rows(u64),
 }
 
-impl TileForm for Preparation {
-    const UNDECIDED: Option<u32> = Some(UNDECIDED);
-
-    fn strip_rows(&self) -> u32 {
-        self.shape.strip_rows
-    }
-
-    fn stage_items(&self) -> u32 {
-        self.shape.stage_columns
-    }
-
-    fn dense(&self) -> Self {
-        Self { shape: self.shape.dense(), ..*self }
+impl From<Preparation> for TileForm {
+    fn from(Preparation { shape, .. }: Preparation) -> Self {
+        Self {
+            strip_rows: shape.strip_rows,
+            stage_items: shape.stage_columns,
+            dense_stage_items: shape.dense().stage_columns,
+            pairs_of_hit: 1,
+            ends_with_itself: false,
+            undecided: Some(UNDECIDED),
+            leaves_hits: false,
+        }
     }
 }
 
@@ -309,10 +307,9 @@ impl PreparedColumns {
     pub(super) fn columns(&self) -> Columns {
         self.columns
     }
-}
 
-impl ResidentColumns for PreparedColumns {
-    fn is_at(&self, stage: &Stage<'_>) -> bool {
+    /// Whether a work at this stage can read them.
+    pub(super) fn is_at(&self, stage: &Stage<'_>) -> bool {
         self.vectors.is_at(stage) && stage.has(&self.memory)
     }
 }

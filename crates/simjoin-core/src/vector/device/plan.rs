@@ -9,10 +9,10 @@ use std::ops::Range;
 
 use crate::engine::ItemId;
 use crate::error::Result;
-use crate::offload::tiles::{PlanArrays, TilePlan};
+use crate::offload::tiles::{TilePlan, TileUnit};
 use crate::vector::boxes::Boxes;
 use crate::vector::collection::{Run, Vectors, check_lens};
-use crate::vector::device::abi::{MAX_UNIT_COLUMNS, VectorRun, VectorUnit};
+use crate::vector::device::abi::{MAX_UNIT_COLUMNS, VectorRun};
 use crate::vector::device::shape::VectorShape;
 use crate::vector::order::Reach;
 
@@ -34,38 +34,14 @@ pub(super) struct Tiling {
     pub most_rows: u32,
 }
 
-/// The arrays of a plan.
-#[derive(Debug, Default)]
-pub(super) struct StripArrays {
-    pub runs: Vec<VectorRun>,
-    /// The stages of units, one behind the other; none where those of a unit follow each other.
-    pub stages: Vec<u32>,
-}
-
 /// Rows to be tested.
-pub(super) type Plan = TilePlan<StripArrays>;
-
-impl PlanArrays for StripArrays {
-    type Unit = VectorUnit;
-
-    fn size_in_bytes(&self) -> usize {
-        self.runs.capacity() * size_of::<VectorRun>() + self.stages.capacity() * size_of::<u32>()
-    }
-
-    fn first_row(&self, unit: &VectorUnit) -> u32 {
-        unit.first_row
-    }
-
-    fn listed(&self) -> &[u32] {
-        &self.stages
-    }
-}
+pub(super) type Plan = TilePlan<Vec<VectorRun>>;
 
 /// The next rows of a unit.
 #[derive(Debug)]
 pub(super) enum Planned {
     /// Tiles of a device.
-    Tiles(Plan, Vec<VectorUnit>),
+    Tiles(Plan, Vec<TileUnit>),
     /// Probe items whose vectors are not on the devices: they have other dimensions.
     Rest(Range<ItemId>),
 }
@@ -127,7 +103,7 @@ struct Planner<'a> {
     runs: Vec<VectorRun>,
     /// The stages of units, where these are listed.
     listed: Vec<u32>,
-    units: Vec<VectorUnit>,
+    units: Vec<TileUnit>,
     pairs: u64,
     /// The first row, and the one behind the last.
     first: u32,
@@ -187,9 +163,8 @@ impl Tiling {
         let probes = if probe.same { unit.clone() } else { left.start..item };
         let rows = first..item - first_probe;
         left.start = item;
-        let Planner { runs, units, listed: stages, .. } = planner;
-        let arrays = StripArrays { runs, stages };
-        let plan = Plan { rows, probes, first_probe, arrays, reservation: None };
+        let Planner { runs: arrays, units, listed, .. } = planner;
+        let plan = Plan { rows, probes, first_probe, arrays, listed, reservation: None };
         Ok(Planned::Tiles(plan, units))
     }
 
@@ -257,7 +232,7 @@ impl Planner<'_> {
             self.pairs += shape.tile_pairs() * range.len() as u64;
             for first_stage in range.clone().step_by(unit_stages as usize) {
                 let stages = unit_stages.min(range.end - first_stage);
-                self.units.push(VectorUnit { first_row: self.strip, first_stage, stages });
+                self.units.push(TileUnit { strip: self.strip, first_stage, stages });
             }
         }
     }

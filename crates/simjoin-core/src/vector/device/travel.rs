@@ -6,7 +6,6 @@ use std::sync::Arc;
 use crate::engine::{Collection, ItemId};
 use crate::error::Result;
 use crate::memory::{Memory, Reservation};
-use crate::offload::tiles::Travelling;
 use crate::offload::{Arena, bytes_of};
 use crate::vector::collection::Vectors;
 use crate::vector::device::columns::Given;
@@ -136,11 +135,5 @@ impl TravellingVectors {
         let (present, row_counts) = (optional(&self.present), optional(&self.row_counts));
         let (values, count) = (arena.copied(self.bytes()), self.items.len() as u32);
         (Given { values, present, centre, count, wide: self.are_wide() }, row_counts)
-    }
-}
-
-impl Travelling for Arc<TravellingVectors> {
-    fn collection(&self) -> Arc<dyn Collection> {
-        Arc::clone(&self.collection) as _
     }
 }

@@ -2,15 +2,14 @@
 
 use std::sync::Arc;
 
-use crate::engine::RowPairCounts;
+use crate::engine::{Collection, RowPairCounts};
 use crate::gpu::{DeviceError, Grid, Stage};
 use crate::offload::tiles::{
-    Addresses, Report, TileForm, TileJob, TileKind, TileSettings, TravellingColumns,
+    Addresses, ColumnsOf, Report, TileJob, TileKind, TileSettings, Tiles, TravellingColumns,
 };
 use crate::offload::{Arena, Counted, JobCounters, OnDevice};
-use crate::vector::device::abi::{VectorSide, VectorTally, VectorWork};
+use crate::vector::device::abi::{VectorRun, VectorSide, VectorTally, VectorWork};
 use crate::vector::device::columns::{Columns, Preparation, Prepared, PreparedColumns, Role};
-use crate::vector::device::plan::StripArrays;
 use crate::vector::device::shape::{VECTORS, VectorShape};
 use crate::vector::device::travel::TravellingVectors;
 
@@ -41,6 +40,12 @@ impl VectorJob {
         &self.settings.form.shape
     }
 
+    /// The preparation of vectors that travel: as the units need it.
+    fn form(&self) -> Preparation {
+        let form = self.settings.form;
+        if self.dense { Preparation { shape: form.shape.dense(), ..form } } else { form }
+    }
+
     /// Whether a kernel with an index filters. Units that are dense have none.
     fn has_index(&self) -> bool {
         !self.dense && self.shape().has_index
@@ -58,7 +63,7 @@ impl VectorJob {
         };
         let centre = arena.copied(centre);
         let (given, row_counts) = vectors.declare(arena, centre);
-        let prepared = self.settings.form.declare(arena, given, Role::Columns);
+        let prepared = self.form().declare(arena, given, Role::Columns);
         (Some(prepared), prepared.columns(vectors.items.start, row_counts, centre))
     }
 
@@ -71,7 +76,7 @@ impl VectorJob {
         let Some(travelling) = &self.rows else { return (None, columns.side) };
         let (given, row_counts) = travelling.declare(arena, columns.centre);
         let role = Role::Rows(columns.greatest);
-        let prepared = self.settings.form.declare(arena, given, role);
+        let prepared = self.form().declare(arena, given, role);
         let first = travelling.items.start - self.plan.first_probe;
         (Some(prepared), prepared.side(first, row_counts))
     }
@@ -79,7 +84,7 @@ impl VectorJob {
 
 impl TileKind for VectorTiles {
     type Form = Preparation;
-    type Arrays = StripArrays;
+    type Arrays = Vec<VectorRun>;
     type Travelling = Arc<TravellingVectors>;
     /// By dimension, what is subtracted; none for products.
     type Beside = Arc<Vec<u64>>;
@@ -93,6 +98,18 @@ impl TileKind for VectorTiles {
     ];
     const MEETS_ITSELF: bool = true;
 
+    fn unreserved_bytes(tiles: &Tiles<Self>, _: Option<&ColumnsOf<Self>>) -> usize {
+        tiles.plan.arrays.capacity() * size_of::<VectorRun>()
+    }
+
+    fn collection(rows: &Arc<TravellingVectors>) -> Arc<dyn Collection> {
+        Arc::clone(&rows.collection) as _
+    }
+
+    fn is_at(resident: &PreparedColumns, stage: &Stage<'_>) -> bool {
+        resident.is_at(stage)
+    }
+
     fn declare<'a>(
         job: &'a VectorJob,
         device: &OnDevice<Option<Arc<PreparedColumns>>>,
@@ -102,7 +119,7 @@ impl TileKind for VectorTiles {
         let TileJob { settings, plan, units, .. } = job;
         let (of_columns, columns) = job.declare_columns(&device.resident, arena);
         let (of_rows, rows) = job.declare_rows(&columns, arena);
-        let Preparation { threshold, shape, dimensions, .. } = settings.form;
+        let Preparation { threshold, shape, dimensions, .. } = job.form();
         let counts_rows = rows.row_counts != 0 || columns.side.row_counts != 0;
         let filtering_blocks = job.filtering_blocks(shape.blocks * device.multiprocessors);
         let Addresses { units: of_units, hits, redo, matches, seen, tally } = *addresses;
@@ -110,7 +127,7 @@ impl TileKind for VectorTiles {
             rows,
             columns: columns.side,
             stage_sure: columns.stage_sure,
-            runs: arena.copied(&plan.arrays.runs),
+            runs: arena.copied(&plan.arrays),
             units: of_units,
             stages: match job.listed() {
                 _ if job.has_index() => columns.index,
@@ -128,7 +145,7 @@ impl TileKind for VectorTiles {
             end_row: plan.rows.end,
             first_probe: plan.first_probe,
             column_count: job.column_count,
-            run_count: plan.arrays.runs.len() as u32,
+            run_count: plan.arrays.len() as u32,
             unit_count: units.len() as u32,
             dimensions,
             steps: shape.numbers.steps(dimensions),
@@ -178,14 +195,10 @@ impl TileKind for VectorTiles {
         unsafe { stage.launch(kernel, grid, *tiles) }
     }
 
-    fn report(tally: &VectorTally) -> Report {
-        let VectorTally { matches, cross, squares, rows, undecided, redone, .. } = *tally;
+    fn report(job: &VectorJob, tally: &VectorTally) -> Report {
+        let VectorTally { matches, cross, squares, rows, compared, undecided, redone, .. } = *tally;
         let counted = Counted { matches, rows: RowPairCounts { cross, squares, rows } };
-        Report { redone, counted, undecided }
-    }
-
-    fn counters(job: &VectorJob, tally: &VectorTally) -> JobCounters {
-        let pairs = job.settings.form.tile_pairs();
+        let pairs = job.tile().tile_pairs();
         let (kernel, tested) = match job.dense {
             true => {
                 let pairs = job.units.iter().map(|unit| pairs * u64::from(unit.stages));
@@ -194,7 +207,8 @@ impl TileKind for VectorTiles {
             false => (job.shape().name, tally.tests),
         };
         // Sure pairs are not compared.
-        let passed = tally.compared.max(tally.matches);
-        JobCounters { kernel, tested, passed, candidates: passed, compared: tally.compared }
+        let passed = compared.max(matches);
+        let counters = JobCounters { kernel, tested, passed, candidates: passed, compared };
+        Report { redone, counted, undecided, counters }
     }
 }

@@ -3,7 +3,6 @@
 //! there is nothing.
 
 use crate::gpu::Pod;
-use crate::offload::tiles::TileUnit;
 use crate::set::device::abi::{Found, Sets};
 
 /// Sets to be signed.
@@ -66,25 +65,6 @@ pub(super) struct RowRun {
 pub(super) struct Strip {
     pub first: u32,
     pub table: u32,
-}
-
-/// The stages that a block tests a strip with.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(C)]
-pub(super) struct Unit {
-    pub strip: u32,
-    pub first_stage: u32,
-    pub stages: u32,
-}
-
-impl TileUnit for Unit {
-    fn stages(&self) -> (u32, u32) {
-        (self.first_stage, self.stages)
-    }
-
-    fn with(self, first_stage: u32, stages: u32) -> Self {
-        Self { first_stage, stages, ..self }
-    }
 }
 
 /// The most stages of a unit.
@@ -153,7 +133,5 @@ const _: () = assert!(size_of::<Tally>() == 64 && size_of::<TileWork>() == 240);
 unsafe impl Pod for RowRun {}
 // SAFETY: as above.
 unsafe impl Pod for Strip {}
-// SAFETY: as above.
-unsafe impl Pod for Unit {}
 // SAFETY: fields of 8 bytes, then two of 4; any bits are values.
 unsafe impl Pod for Tally {}

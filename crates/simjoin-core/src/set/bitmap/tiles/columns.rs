@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use crate::gpu::{Device, DeviceError, Grid, Resident, Stage};
-use crate::offload::tiles::ResidentColumns;
 use crate::offload::{Arena, run};
 use crate::set::bitmap::tiles::abi::{OCTET, Signed, Signing, Uniting};
 use crate::set::bitmap::tiles::scheme::TileScheme;
@@ -206,10 +205,9 @@ impl SignedColumns {
     pub(super) fn columns(&self) -> Columns {
         self.columns
     }
-}
 
-impl ResidentColumns for SignedColumns {
-    fn is_at(&self, stage: &Stage<'_>) -> bool {
+    /// Whether a work at this stage can read them.
+    pub(super) fn is_at(&self, stage: &Stage<'_>) -> bool {
         self.sets.is_at(stage) && stage.has(&self.signed)
     }
 }

@@ -16,8 +16,8 @@ use std::sync::Arc;
 
 use crate::engine::Pairing;
 use crate::gpu::Device;
-use crate::offload::tiles::{PlanArrays, TilePlan};
-use crate::set::bitmap::tiles::abi::{MAX_STAGES, NEVER, OCTET, RowRun, Strip, Unit};
+use crate::offload::tiles::{TilePlan, TileUnit};
+use crate::set::bitmap::tiles::abi::{MAX_STAGES, NEVER, OCTET, RowRun, Strip};
 use crate::set::bitmap::tiles::columns::Signatures;
 use crate::set::bitmap::tiles::fit::tested_in_slice;
 use crate::set::collection::SetCollection;
@@ -55,17 +55,12 @@ pub(super) struct StripArrays {
 /// Rows to be tested, in strips.
 pub(super) type Plan = TilePlan<StripArrays>;
 
-impl PlanArrays for StripArrays {
-    type Unit = Unit;
-
-    fn size_in_bytes(&self) -> usize {
+impl StripArrays {
+    /// The bytes allocated.
+    pub(super) fn size_in_bytes(&self) -> usize {
         self.runs.capacity() * size_of::<RowRun>()
             + self.strips.capacity() * size_of::<Strip>()
             + self.table.capacity() * size_of::<u32>()
-    }
-
-    fn first_row(&self, unit: &Unit) -> u32 {
-        self.strips[unit.strip as usize].first
     }
 }
 
@@ -127,7 +122,7 @@ struct Planner<'a> {
     /// The sets that are columns.
     columns: Range<SetId>,
     plan: Plan,
-    units: Vec<Unit>,
+    units: Vec<TileUnit>,
     overlaps: &'a mut Overlaps,
     /// By size of rows, the place of its overlaps in the table.
     tables: HashMap<u32, u32>,
@@ -212,7 +207,7 @@ impl Tiling {
         (unit, columns): (&Range<SetId>, Range<SetId>),
         left: &mut Range<SetId>,
         overlaps: &mut Overlaps,
-    ) -> (Plan, Vec<Unit>) {
+    ) -> (Plan, Vec<TileUnit>) {
         let first_probe = if probe.numbered { 0 } else { left.start };
         let plan = Plan { first_probe, ..Plan::default() };
         let (tiling, tables) = (self, HashMap::new());
@@ -344,7 +339,7 @@ impl Planner<'_> {
         self.pairs += u64::from(strip_rows) * u64::from(stage_sets) * stages.len() as u64;
         for first_stage in stages.clone().step_by(unit_stages as usize) {
             let stages = unit_stages.min(stages.end - first_stage);
-            self.units.push(Unit { strip, first_stage, stages });
+            self.units.push(TileUnit { strip, first_stage, stages });
         }
     }
 }

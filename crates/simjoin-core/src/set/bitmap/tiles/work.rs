@@ -5,7 +5,8 @@ use std::sync::Arc;
 use crate::engine::Collection;
 use crate::gpu::{DeviceError, Grid, Stage};
 use crate::offload::tiles::{
-    Addresses, Report, TileForm, TileJob, TileKind, TileSettings, Travelling, TravellingColumns,
+    Addresses, ColumnsOf, Report, TileForm, TileJob, TileKind, TileSettings, TileUnit, Tiles,
+    TravellingColumns,
 };
 use crate::offload::{Arena, JobCounters, OnDevice};
 use crate::set::bitmap::tiles::abi::{Signed, Signing, Tally, TileWork};
@@ -25,19 +26,19 @@ pub(super) struct SignatureForm {
 /// The settings that the jobs of a join share.
 pub(super) type JobSettings = TileSettings<SignatureForm>;
 
-impl TileForm for SignatureForm {
-    const UNDECIDED: Option<u32> = None;
-
-    fn strip_rows(&self) -> u32 {
-        self.signatures.shape.strip_rows
-    }
-
-    fn stage_items(&self) -> u32 {
-        self.signatures.shape.stage_columns * self.signatures.members
-    }
-
-    fn pairs_of_hit(&self) -> u32 {
-        self.signatures.members
+impl From<SignatureForm> for TileForm {
+    fn from(form: SignatureForm) -> Self {
+        let Signatures { shape, members, .. } = form.signatures;
+        let stage_items = shape.stage_columns * members;
+        Self {
+            strip_rows: shape.strip_rows,
+            stage_items,
+            dense_stage_items: stage_items,
+            pairs_of_hit: members,
+            ends_with_itself: false,
+            undecided: None,
+            leaves_hits: false,
+        }
     }
 }
 
@@ -55,16 +56,6 @@ pub(super) struct SetArguments {
     rows: Option<Signing>,
     columns: Option<Making>,
     tiles: TileWork,
-}
-
-impl Travelling for TravellingSets {
-    fn collection(&self) -> Arc<dyn Collection> {
-        Arc::clone(&self.collection) as _
-    }
-
-    fn unreserved_bytes(&self) -> usize {
-        size_of_val(&self.row_counts[..])
-    }
 }
 
 impl SetJob {
@@ -131,6 +122,24 @@ impl TileKind for SignatureTiles {
     ];
     /// The host has them.
     const MEETS_ITSELF: bool = false;
+
+    fn first_row(arrays: &StripArrays, unit: &TileUnit) -> u32 {
+        arrays.strips[unit.strip as usize].first
+    }
+
+    fn unreserved_bytes(tiles: &Tiles<Self>, columns: Option<&ColumnsOf<Self>>) -> usize {
+        let travelling = tiles.rows.iter().chain(columns.map(|columns| &columns.items));
+        let row_counts = travelling.map(|sets| size_of_val(&sets.row_counts[..]));
+        tiles.plan.arrays.size_in_bytes() + row_counts.sum::<usize>()
+    }
+
+    fn collection(rows: &TravellingSets) -> Arc<dyn Collection> {
+        Arc::clone(&rows.collection) as _
+    }
+
+    fn is_at(resident: &SignedColumns, stage: &Stage<'_>) -> bool {
+        resident.is_at(stage)
+    }
 
     fn declare<'a>(
         job: &'a SetJob,
@@ -217,20 +226,16 @@ impl TileKind for SignatureTiles {
         unsafe { stage.launch(kernel, grid, *tiles) }
     }
 
-    fn report(tally: &Tally) -> Report {
-        Report { redone: tally.redone, counted: tally.found.into(), undecided: 0 }
-    }
-
-    fn counters(job: &SetJob, tally: &Tally) -> JobCounters {
-        let form = job.settings.form;
-        let Signatures { shape, scheme, members } = form.signatures;
-        let dense = if job.dense { form.tile_pairs() * job.units.len() as u64 } else { 0 };
-        JobCounters {
+    fn report(job: &SetJob, tally: &Tally) -> Report {
+        let Signatures { shape, scheme, members } = job.settings.form.signatures;
+        let dense = if job.dense { job.tile().tile_pairs() * job.units.len() as u64 } else { 0 };
+        let counters = JobCounters {
             kernel: shape.name(),
             tested: tally.tests,
             passed: tally.hits * u64::from(members) + dense,
             candidates: if scheme.is_exact() { tally.found.matches } else { tally.compared },
             compared: tally.compared,
-        }
+        };
+        Report { redone: tally.redone, counted: tally.found.into(), undecided: 0, counters }
     }
 }

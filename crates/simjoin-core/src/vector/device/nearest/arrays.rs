@@ -4,7 +4,8 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crate::offload::Arena;
-use crate::vector::device::abi::{VectorSide, VectorTally, VectorUnit, VectorWork};
+use crate::offload::tiles::TileUnit;
+use crate::vector::device::abi::{VectorSide, VectorTally, VectorWork};
 use crate::vector::device::nearest::abi::{BINS, NearestPreparing, NearestTally, NearestWork};
 use crate::vector::device::nearest::plan::{Sample, padded};
 use crate::vector::device::nearest::side::Side;
@@ -32,8 +33,8 @@ pub(super) struct Search {
     pub rows: Range<u32>,
     pub right: Arc<Side>,
     /// The tiles of both passes.
-    pub sampled: Vec<VectorUnit>,
-    pub tiles: Vec<VectorUnit>,
+    pub sampled: Vec<TileUnit>,
+    pub tiles: Vec<TileUnit>,
     pub list_room: u64,
     pub bucket_room: u64,
     pub found_room: u32,

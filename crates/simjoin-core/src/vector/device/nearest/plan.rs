@@ -1,6 +1,7 @@
 //! The sizes of a search: its sample, its tiles, its room.
 
-use crate::vector::device::abi::{MAX_UNIT_COLUMNS, VectorUnit};
+use crate::offload::tiles::TileUnit;
+use crate::vector::device::abi::MAX_UNIT_COLUMNS;
 use crate::vector::device::shape::VectorShape;
 
 /// The most neighbours of a row that a search finds.
@@ -53,15 +54,15 @@ pub(super) fn padded(count: u32) -> u32 {
 /// The tiles of strips of `rows` rows with stages of columns: those of some columns for all strips, one range
 /// of columns after the other, so that these stay near the multiprocessors. `same`: rows are columns of the
 /// same number, and meet themselves and later ones.
-pub(super) fn units(rows: u32, stages: u32, shape: &VectorShape, same: bool) -> Vec<VectorUnit> {
+pub(super) fn units(rows: u32, stages: u32, shape: &VectorShape, same: bool) -> Vec<TileUnit> {
     let width = MAX_UNIT_COLUMNS / shape.stage_columns;
     let mut units = vec![];
     for first in (0..stages).step_by(width as usize) {
         let end = stages.min(first + width);
-        for first_row in (0..rows).step_by(shape.strip_rows as usize) {
-            let earliest = if same { first.max(first_row / shape.stage_columns) } else { first };
+        for strip in (0..rows).step_by(shape.strip_rows as usize) {
+            let earliest = if same { first.max(strip / shape.stage_columns) } else { first };
             if earliest < end {
-                units.push(VectorUnit { first_row, first_stage: earliest, stages: end - earliest });
+                units.push(TileUnit { strip, first_stage: earliest, stages: end - earliest });
             }
         }
     }
@@ -139,7 +140,7 @@ mod tests {
             let mut met = std::collections::BTreeSet::new();
             for unit in units(rows, stages, &shape, same) {
                 for stage in unit.first_stage..unit.first_stage + unit.stages {
-                    assert!(met.insert((unit.first_row, stage)));
+                    assert!(met.insert((unit.strip, stage)));
                 }
             }
             for row in 0..rows {

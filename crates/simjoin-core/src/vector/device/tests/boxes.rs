@@ -13,8 +13,8 @@ use crate::emulator::{Emulator, gpu};
 use crate::engine::GpuOptions;
 use crate::engine::{MatchNeed, Pairing};
 use crate::gpu::Device;
-use crate::vector::device::abi::VectorUnit;
-use crate::vector::device::plan::{Plan, StripArrays};
+use crate::offload::tiles::TileUnit;
+use crate::vector::device::plan::Plan;
 use crate::vector::device::shape::{VectorKernel, VectorShape};
 use crate::vector::device::tests::Kind;
 use crate::vector::device::work::{JobSettings, VectorJob};
@@ -183,9 +183,8 @@ fn stages_with_too_many_hits_are_cut() {
         let settings = JobSettings { capacity: 100, ..join.settings };
         assert!(settings.form.shape.reads_boxes());
         assert_eq!(settings.most_matches(), 512 * 128);
-        let unit = |first_stage, stages| VectorUnit { first_row: 64, first_stage, stages };
-        let arrays = StripArrays { stages: vec![1, 3, 7], ..StripArrays::default() };
-        let plan = Plan { arrays, ..Plan::default() };
+        let unit = |first_stage, stages| TileUnit { strip: 64, first_stage, stages };
+        let plan = Plan { listed: vec![1, 3, 7], ..Plan::default() };
         let job = VectorJob {
             settings,
             plan: Arc::new(plan),
@@ -200,7 +199,7 @@ fn stages_with_too_many_hits_are_cut() {
             cut.iter().map(|job| job.units.iter().map(|unit| unit.first_stage).collect()).collect();
         assert_eq!(units, [(48..64).chain(112..116).collect::<Vec<_>>(), (116..128).collect()]);
         for job in &cut {
-            assert!(job.dense && job.units.iter().all(|u| (u.first_row, u.stages) == (64, 1)));
+            assert!(job.dense && job.units.iter().all(|u| (u.strip, u.stages) == (64, 1)));
             assert_eq!(job.stages_of(job.units[0]).next().unwrap().start, job.units[0].first_stage);
             // They are not cut again.
             assert_eq!(job.densely(&job.units[..2], 9)[0].units, job.units[..2]);
