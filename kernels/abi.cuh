@@ -1,5 +1,5 @@
-// Structures of the host and the kernels. `set/device/abi.rs` declares the same in Rust; files of Rust are named
-// here as they lie in crates/simjoin-core/src.
+// Structures of the host and the kernels. `set/device/abi.rs` declares the same in Rust, those of candidates
+// `simjoin-published/src/verified/abi.rs`; files of Rust are named here as they lie in crates/simjoin-gpu/src.
 #pragma once
 
 #include "types.cuh"
@@ -91,6 +91,7 @@ struct Chunk {
     u32 shared_words;
 };
 
-static_assert(sizeof(WideCandidate) == 20 && sizeof(NarrowCandidate) == 8, "as in set/device/abi.rs");
-static_assert(sizeof(Group) == 16 && sizeof(Match) == 12 && sizeof(Found) == 32, "as in set/device/abi.rs");
-static_assert(sizeof(Chunk) == 112, "as in set/device/abi.rs");
+static_assert(sizeof(WideCandidate) == 20 && sizeof(Match) == 12, "as in set/candidates.rs, engine/cursor.rs of the core");
+static_assert(sizeof(NarrowCandidate) == 8 && sizeof(Group) == 16, "as in simjoin-published/src/verified/abi.rs");
+static_assert(sizeof(Chunk) == 112, "as in simjoin-published/src/verified/abi.rs");
+static_assert(sizeof(Found) == 32, "as in set/device/abi.rs");

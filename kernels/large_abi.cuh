@@ -1,4 +1,4 @@
-// What the host and the kernels of large sets agree on. `set/scancount/large/abi.rs` declares the same in
+// What the host and the kernels of large sets agree on. `set/scancount/abi.rs` declares the same in
 // Rust.
 #pragma once
 
@@ -103,4 +103,4 @@ constexpr u32 LARGE_TILE = 128;
 constexpr u32 CHUNK_BITS = 1024;
 constexpr u32 CHUNK_WORDS = CHUNK_BITS / 32;
 
-static_assert(sizeof(LargeRun) == 12 && sizeof(LargeTally) == 48 && sizeof(LargeWork) == 232, "as in set/scancount/large/abi.rs");
+static_assert(sizeof(LargeRun) == 12 && sizeof(LargeTally) == 48 && sizeof(LargeWork) == 232, "as in set/scancount/abi.rs");

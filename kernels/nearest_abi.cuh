@@ -1,4 +1,4 @@
-// Structures of the host and the kernels of nearest vectors. `vector/device/nearest/abi.rs` declares the
+// Structures of the host and the kernels of nearest vectors. `vector/nearest/abi.rs` declares the
 // same in Rust.
 //
 // Left vectors are rows, right vectors are columns. A vector has a position, at which its halves lie, and a
@@ -128,7 +128,7 @@ constexpr u32 NOT_SERVED = 0xffffffffu;
 // Pairs of a row that f64 compares, at most.
 constexpr u32 MOST_COMPARED = 256;
 
-static_assert(sizeof(NearestTally) == 200, "as in vector/device/nearest/abi.rs");
-static_assert(sizeof(NearestPreparing) == 88, "as in vector/device/nearest/abi.rs");
-static_assert(sizeof(NearestShuffle) == 16 && sizeof(NearestSum) == 32, "as in vector/device/nearest/abi.rs");
-static_assert(sizeof(NearestWork) == 512, "as in vector/device/nearest/abi.rs");
+static_assert(sizeof(NearestTally) == 200, "as in vector/nearest/abi.rs");
+static_assert(sizeof(NearestPreparing) == 88, "as in vector/nearest/abi.rs");
+static_assert(sizeof(NearestShuffle) == 16 && sizeof(NearestSum) == 32, "as in vector/nearest/abi.rs");
+static_assert(sizeof(NearestWork) == 512, "as in vector/nearest/abi.rs");

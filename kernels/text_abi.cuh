@@ -1,4 +1,4 @@
-// What the host and the kernels of joins of texts agree on. `string/device/abi.rs` declares the same in
+// What the host and the kernels of joins of texts agree on. `string/abi.rs` declares the same in
 // Rust.
 #pragma once
 
@@ -122,7 +122,7 @@ struct TextWork {
     u32 reserved;
 };
 
-static_assert(sizeof(TextSide) == 56 && sizeof(TextSigning) == 56, "as in string/device/abi.rs");
-static_assert(sizeof(TextRun) == 24, "as in string/device/abi.rs");
+static_assert(sizeof(TextSide) == 56 && sizeof(TextSigning) == 56, "as in string/abi.rs");
+static_assert(sizeof(TextRun) == 24, "as in string/abi.rs");
 static_assert(sizeof(TextUnit) == 12, "as in offload/tiles/left.rs");
-static_assert(sizeof(TextTally) == 64 && sizeof(TextWork) == 240, "as in string/device/abi.rs");
+static_assert(sizeof(TextTally) == 64 && sizeof(TextWork) == 240, "as in string/abi.rs");

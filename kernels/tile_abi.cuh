@@ -1,4 +1,4 @@
-// What the host and the kernels of signature tiles agree on. `set/bitmap/tiles/abi.rs` declares the
+// What the host and the kernels of signature tiles agree on. `set/bitmap/abi.rs` declares the
 // same in Rust.
 #pragma once
 
@@ -155,7 +155,7 @@ struct TileWork {
     }
 };
 
-static_assert(sizeof(Signing) == 80 && sizeof(Uniting) == 56, "as in set/bitmap/tiles/abi.rs");
-static_assert(sizeof(RowRun) == 16 && sizeof(Strip) == 8, "as in set/bitmap/tiles/abi.rs");
+static_assert(sizeof(Signing) == 80 && sizeof(Uniting) == 56, "as in set/bitmap/abi.rs");
+static_assert(sizeof(RowRun) == 16 && sizeof(Strip) == 8, "as in set/bitmap/abi.rs");
 static_assert(sizeof(Unit) == 12, "as in offload/tiles/left.rs");
-static_assert(sizeof(Hit) == 8 && sizeof(Tally) == 64 && sizeof(TileWork) == 240, "as in set/bitmap/tiles/abi.rs");
+static_assert(sizeof(Hit) == 8 && sizeof(Tally) == 64 && sizeof(TileWork) == 240, "as in set/bitmap/abi.rs");

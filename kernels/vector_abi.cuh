@@ -1,4 +1,4 @@
-// What the host and the kernels of joins of vectors agree on. `vector/device/abi.rs` declares the
+// What the host and the kernels of joins of vectors agree on. `vector/abi.rs` declares the
 // same in Rust.
 //
 // Vectors of one launch have equally many dimensions d. A vector that is tested has 16 * `steps`
@@ -232,9 +232,9 @@ struct VectorWork {
     }
 };
 
-static_assert(sizeof(VectorBounds) == 8 && sizeof(Preparing) == 128, "as in vector/device/abi.rs");
-static_assert(sizeof(Probe) == 16, "as in vector/device/abi.rs");
-static_assert(sizeof(VectorSide) == 56 && sizeof(VectorRun) == 12, "as in vector/device/abi.rs");
-static_assert(sizeof(VectorHit) == 8, "as in vector/device/abi.rs");
+static_assert(sizeof(VectorBounds) == 8 && sizeof(Preparing) == 128, "as in vector/abi.rs");
+static_assert(sizeof(Probe) == 16, "as in vector/abi.rs");
+static_assert(sizeof(VectorSide) == 56 && sizeof(VectorRun) == 12, "as in vector/abi.rs");
+static_assert(sizeof(VectorHit) == 8, "as in vector/abi.rs");
 static_assert(sizeof(VectorUnit) == 12, "as in offload/tiles/left.rs");
-static_assert(sizeof(VectorTally) == 72 && sizeof(VectorWork) == 304, "as in vector/device/abi.rs");
+static_assert(sizeof(VectorTally) == 72 && sizeof(VectorWork) == 304, "as in vector/abi.rs");

@@ -60,7 +60,7 @@ struct NumberRange {
 
 constexpr u32 RANGE_OFFSET = 1u << 20;
 
-static_assert(sizeof(Ranging) == 40 && sizeof(NumberRange) == 16, "as in vector/device/abi.rs");
+static_assert(sizeof(Ranging) == 40 && sizeof(NumberRange) == 16, "as in vector/abi.rs");
 
 template <class Number>
 __device__ __forceinline__ void find_range(const Ranging &ranging) {

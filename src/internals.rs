@@ -6,8 +6,8 @@ pub mod engine {
     pub use crate::engine::{
         ANYWHERE, AnyChoice, AnyMatcher, Argument, Axis, Chosen, Collection, DeviceRequest,
         EncodeInput, Encoding, Family, FinishContext, Funnel, KeyDictionary, Match, MatchBuffer,
-        MatchNeed, MatchSpec, Matcher, NoDevices, Orders, Pairing, Placement, PrepareContext,
-        PreparedJoin, ProbeRows, ProbeUnit, Progress, RowPlace, Strategy, StrategyInfo, Unit,
+        MatchNeed, MatchSpec, Matcher, Orders, Pairing, Placement, PrepareContext, PreparedJoin,
+        ProbeRows, ProbeUnit, Progress, RowPlace, Strategy, StrategyInfo, Unit,
     };
 }
 
@@ -16,17 +16,12 @@ pub mod strategies {
     pub use crate::strategies::{of_sets, of_vectors};
 }
 
-/// The runtime of a GPU.
-pub mod gpu {
-    pub use simjoin_core::gpu::{Device, DeviceError};
-}
-
 /// The family of sets of tokens.
 pub mod set {
     pub use crate::set::{
         Bounds, BuildEncoder, Candidate, CandidateChunk, CandidateFilter, CandidateJoin,
-        CandidateSource, DeviceJoin, JoinSpec, Measure, Role, SetCollection, SetFamily, SetJoin,
-        SetUnit, SourceProgress,
+        CandidateSource, JoinSpec, Measure, Role, SetCollection, SetFamily, SetJoin, SetUnit,
+        SourceProgress,
     };
 
     /// Encoding of the build side.
@@ -48,24 +43,6 @@ pub mod set {
     /// The filters of candidates.
     pub mod filter {
         pub use crate::set::filter::{PositionalIndex, PrefixIndex};
-    }
-
-    /// Signature tiles on a GPU.
-    pub mod tiles {
-        pub use crate::set::bitmap::FixedTiles;
-        pub use crate::set::bitmap::tiles::{Residence, TileKernel};
-    }
-
-    /// Verification on a GPU.
-    pub mod device {
-        pub use crate::set::device::{
-            Capacities, Form, Launch, Layout, Outcome, Reply, Section, Staging, VerifyJob,
-        };
-
-        /// The structures that the kernels read and write.
-        pub mod abi {
-            pub use crate::set::device::abi::{Found, Group, NarrowCandidate};
-        }
     }
 }
 

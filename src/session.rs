@@ -70,14 +70,35 @@ pub fn install(mut builder: SessionStateBuilder) -> Result<SessionStateBuilder> 
     install_families(builder, families())
 }
 
-/// The family of sets, with the strategies that only comparisons run.
+/// The family of sets, with strategies on GPUs and those that only comparisons run, where the build has them.
 pub(crate) fn sets() -> SetFamily {
-    SetFamily::with_comparisons(simjoin_published::OF_SETS)
+    let family = SetFamily::default();
+    #[cfg(feature = "gpu")]
+    let family = family.with_devices(simjoin_gpu::set::STRATEGIES);
+    #[cfg(feature = "gpu")]
+    let family = family.with_comparisons(simjoin_published::OF_SETS);
+    family
 }
 
-/// The family of vectors, with the strategies that only comparisons run.
+/// The family of texts, in the same way.
+pub(crate) fn texts() -> StringFamily {
+    let family = StringFamily::default();
+    #[cfg(feature = "gpu")]
+    let family = family.with_devices(simjoin_gpu::string::STRATEGIES);
+    family
+}
+
+/// The family of vectors, in the same way.
 pub(crate) fn vectors() -> VectorFamily {
-    VectorFamily::new(vector_function).with_comparisons(simjoin_published::OF_DISTANCES)
+    let family = VectorFamily::new(vector_function);
+    #[cfg(feature = "gpu")]
+    let family = {
+        let nearest = Some(simjoin_gpu::vector::NEAREST);
+        family.with_devices(simjoin_gpu::vector::STRATEGIES, nearest)
+    };
+    #[cfg(feature = "gpu")]
+    let family = family.with_comparisons(simjoin_published::OF_DISTANCES);
+    family
 }
 
 /// The families of similarities of every session: sets of tokens, texts, and vectors.
@@ -94,7 +115,7 @@ pub fn families() -> Families {
             },
         },
         Member {
-            family: Arc::new(StringFamily),
+            family: Arc::new(texts()),
             function_of: |udf| string_function_of(udf).map(StringFunction::function),
             source_of: |_, _| None,
         },

@@ -2,9 +2,9 @@
 //! run.
 
 use crate::engine::StrategyInfo;
-use crate::session::{sets, vectors};
 #[cfg(test)]
-use crate::string;
+use crate::session::texts;
+use crate::session::{sets, vectors};
 
 /// The strategies of sets: those that `auto` compares, in the order in which equal estimates are preferred,
 /// and those that a join has to name.
@@ -20,7 +20,7 @@ pub fn of_vectors() -> Vec<StrategyInfo> {
 /// The strategies of texts, in the same order.
 #[cfg(test)]
 pub(crate) fn of_strings() -> Vec<StrategyInfo> {
-    StrategyInfo::listed(&[&string::STRATEGIES])
+    texts().strategies()
 }
 
 /// The names of all strategies, which `simjoin.strategy` accepts besides `auto`. Strategies of several

@@ -155,7 +155,8 @@ pub fn self_join(sets: &Arc<SetCollection>, point: &Point) -> Result<Joined> {
     let call = Call { function: point.measure.function(), first: Side::Left };
     let types = DataType::new_list(DataType::UInt32, true);
     let predicate = Predicate::new(call, point.threshold);
-    let family = SetFamily::with_comparisons(simjoin_published::OF_SETS);
+    let family = SetFamily::default().with_devices(simjoin_gpu::set::STRATEGIES);
+    let family = family.with_comparisons(simjoin_published::OF_SETS);
     let matcher = family.bind(predicate, [Argument::of_type(&types); 2])?;
     let build: Arc<dyn Collection> = Arc::<SetCollection>::clone(sets);
     let request = Request {

@@ -12,10 +12,11 @@ use arrow::buffer::OffsetBuffer;
 use arrow::datatypes::{DataType, Field};
 use datafusion::common::{Result, exec_datafusion_err, exec_err};
 use datafusion_simjoin::config::{DeviceChoice, StrategyName};
-use datafusion_simjoin::internals::gpu::Device;
 use datafusion_simjoin::internals::set::Measure;
 use datafusion_simjoin::internals::set::intersection::size;
 use datafusion_simjoin::internals::simd::Simd;
+use simjoin_core::Error;
+use simjoin_gpu::runtime::Device;
 use simjoin_published::intersection::{PinnedSets, Technique, Tuning, overlaps};
 
 use crate::csv::median;
@@ -74,7 +75,7 @@ pub fn run(options: &Options, rounds: usize) -> Result<()> {
         Some(DeviceChoice::Cuda(Some(ordinals))) => ordinals.iter().next().unwrap_or(0),
         _ => 0,
     };
-    let device = Device::open(ordinal)?;
+    let device = Device::open(ordinal).map_err(Error::from)?;
     println!(
         "distribution,universe,draws,sets,least_size,greatest_size,common,technique,resident_ms,\
          least_ms,copy_ms,pinned_ms"
@@ -102,7 +103,7 @@ fn run_point(
     sets: &[Vec<u32>],
     point: &str,
 ) -> Result<()> {
-    let pinned = PinnedSets::new(device, sets)?;
+    let pinned = PinnedSets::new(device, sets).map_err(Error::from)?;
     let bytes: u64 = sets.iter().map(|set| 4 * set.len() as u64).sum();
     let copies = if sets.len() > 2 { 1 } else { ROTATED.div_ceil(bytes.max(1)) as u32 };
     let tuning = Tuning { rounds: copies, ..Tuning::default() };
@@ -114,7 +115,7 @@ fn run_point(
         }
         let (mut kernels, mut moved, mut common) = (vec![], vec![], 0);
         for _ in 0..rounds.clamp(1, 5) {
-            let found = overlaps(device, &pinned, technique, tuning)?;
+            let found = overlaps(device, &pinned, technique, tuning).map_err(Error::from)?;
             for &(pair, overlap) in &expected {
                 if found.overlaps[pair] != overlap {
                     let name = technique.name();

@@ -67,7 +67,7 @@ const ALLOWED: [(&str, &[&str]); 14] = [
     ("shuffle", &["engine", "operator", "spec"]),
     ("spec", &["predicate"]),
     ("sql", &[]),
-    ("strategies", &["engine", "session", "string"]),
+    ("strategies", &["engine", "session"]),
 ];
 
 /// The modules of `exec`; each may use those that stand before it.

@@ -118,7 +118,7 @@ async fn compare_on_a_device(measure: Measure, base: u64) {
     if let Some(device) = &lease {
         assert!(device.stat("launches") > 10, "{measure:?} was hardly on the device");
     }
-    datafusion_simjoin::internals::gpu::Device::close(ordinal);
+    simjoin_gpu::runtime::Device::close(ordinal);
 }
 
 #[cfg(unix)]

@@ -8,9 +8,9 @@ use std::time::Duration;
 use arrow::datatypes::DataType;
 use cudarc::driver::sys::CUresult;
 use datafusion::prelude::SessionContext;
-use datafusion_simjoin::internals::gpu::Device;
 use rand::SeedableRng;
 use rand::rngs::StdRng;
+use simjoin_gpu::runtime::Device;
 use tokio::runtime::Handle;
 
 use crate::cases::{Pattern, Tables};

@@ -4,15 +4,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use datafusion_simjoin::internals::engine::Match;
-use datafusion_simjoin::internals::gpu::{Device, DeviceError};
 use datafusion_simjoin::internals::set::Candidate;
-use datafusion_simjoin::internals::set::device::abi::{Found, Group, NarrowCandidate};
-use datafusion_simjoin::internals::set::device::{
-    Capacities, Form, Launch, Layout, Outcome, Reply, Section, Staging, VerifyJob,
-};
 use rand::Rng;
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
+use simjoin_gpu::runtime::{Device, DeviceError};
+use simjoin_gpu::set::device::abi::Found;
+use simjoin_published::verified::abi::{Group, NarrowCandidate};
+use simjoin_published::verified::{
+    Capacities, Form, Launch, Layout, Outcome, Reply, Section, Staging, VerifyJob,
+};
 
 /// Words of shared memory: none, too few for anything, for some sets, more than a block can have.
 const SHARED_WORDS: [u32; 5] = [0, 40, 600, 8192, 1 << 20];

@@ -3,10 +3,10 @@
 use std::thread;
 
 use cudarc::driver::sys::CUresult;
-use datafusion_simjoin::internals::gpu::{Device, DeviceError};
-use datafusion_simjoin::internals::set::device::{Form, Launch, Layout};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
+use simjoin_gpu::runtime::{Device, DeviceError};
+use simjoin_published::verified::{Form, Launch, Layout};
 
 use crate::emulator::Emulator;
 use crate::gpu_chunks::{Chunk, Sets, Trial};

@@ -6,10 +6,10 @@
 
 use std::sync::Arc;
 
-use datafusion_simjoin::internals::gpu::Device;
-use datafusion_simjoin::internals::set::device::{Form, Layout};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
+use simjoin_gpu::runtime::Device;
+use simjoin_published::verified::{Form, Layout};
 
 use crate::emulator::gpu;
 use crate::gpu_chunks::{Chunk, Sets, Trial};

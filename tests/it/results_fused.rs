@@ -221,7 +221,7 @@ async fn joins_of_first_rows_have_the_representatives_of_their_pairs() {
 #[cfg(unix)]
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
 async fn fused_joins_on_a_device_have_the_components_of_their_pairs() {
-    use datafusion_simjoin::internals::gpu::Device;
+    use simjoin_gpu::runtime::Device;
 
     use crate::gpu::Lease;
 

@@ -175,7 +175,7 @@ fn reached(arrows: &BTreeMap<Names, BTreeSet<Names>>, start: &Names) -> BTreeSet
 /// Asserts that the largest ring of files of a folder has `largest` files.
 pub fn assert_rings_of_files(src: &Path, family: &str, largest: usize) {
     let arrows = Modules::of(src, family).arrows();
-    assert!(arrows.len() > 40, "{family}: {} files", arrows.len());
+    assert!(arrows.len() > 20, "{family}: {} files", arrows.len());
     let reached: BTreeMap<_, _> =
         arrows.keys().map(|name| (name, reached(&arrows, name))).collect();
     let rings = arrows.keys().map(|name| {

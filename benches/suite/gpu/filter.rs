@@ -9,8 +9,8 @@ use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool};
 use datafusion_simjoin::config::GpuOptions;
 use datafusion_simjoin::internals::engine::{MatchNeed, PrepareContext};
 use datafusion_simjoin::internals::set::Measure;
-use datafusion_simjoin::internals::set::tiles::{FixedTiles, Residence, TileKernel};
 use datafusion_simjoin::internals::util::cancel::CancelFlag;
+use simjoin_gpu::set::bitmap::{FixedTiles, Residence, TileKernel};
 
 use crate::csv::CsvWriter;
 use crate::data::{self, DataOptions};

@@ -11,9 +11,11 @@ use std::sync::Arc;
 use datafusion::common::{Result, exec_datafusion_err};
 use datafusion_simjoin::config::{DeviceChoice, GpuOptions, LayoutChoice};
 use datafusion_simjoin::internals::engine::{DeviceRequest, MatchNeed, Pairing};
-use datafusion_simjoin::internals::gpu::Device;
 use datafusion_simjoin::internals::set::{Bounds, Measure, Role};
-use datafusion_simjoin::internals::set::{DeviceJoin, JoinSpec, SetCollection};
+use datafusion_simjoin::internals::set::{JoinSpec, SetCollection};
+use simjoin_core::Error;
+use simjoin_gpu::runtime::Device;
+use simjoin_gpu::set::device::DeviceJoin;
 
 use crate::engine;
 
@@ -73,5 +75,5 @@ fn on_device(sets: &SetCollection, spec: &JoinSpec) -> Result<Arc<DeviceJoin>> {
     };
     let device =
         Device::open(0).map_err(|e| exec_datafusion_err!("this bench needs a GPU: {e}"))?;
-    Ok(DeviceJoin::try_new(vec![device], sets, spec, &request)?)
+    Ok(DeviceJoin::try_new(vec![device], sets, spec, &request).map_err(Error::from)?)
 }

@@ -8,10 +8,12 @@ use std::time::Instant;
 use datafusion::common::{Result, exec_err};
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool, UnboundedMemoryPool};
 use datafusion_simjoin::config::{GpuOptions, LayoutChoice};
-use datafusion_simjoin::internals::engine::{Funnel, MatchBuffer, MatchNeed, ProbeUnit, Progress};
-use datafusion_simjoin::internals::set::{
-    CandidateJoin, DeviceJoin, JoinSpec, Measure, SetCollection,
+use datafusion_simjoin::internals::engine::{
+    Funnel, MatchBuffer, MatchNeed, PreparedJoin, ProbeUnit, Progress,
 };
+use datafusion_simjoin::internals::set::{CandidateJoin, JoinSpec, Measure, SetCollection};
+use simjoin_gpu::set::device::DeviceJoin;
+use simjoin_published::verified::verified_on_devices;
 
 use super::stream::{Filter, Replay, Stream, Touched};
 use crate::csv::CsvWriter;
@@ -156,7 +158,10 @@ impl Point<'_> {
         let reservation = MemoryConsumer::new("verify").register(&pool);
         let replay = Arc::new(Replay::new(stream));
         let join = CandidateJoin::new(Arc::clone(self.sets), spec, replay);
-        let join = join.on(device, &reservation);
+        let join: Arc<dyn PreparedJoin> = match device {
+            Some(device) => verified_on_devices(join, device, &reservation)?,
+            None => Arc::new(join),
+        };
         let start = Instant::now();
         let parts = data::on_threads(threads, || {
             let mut cursor = join.open(&reservation)?;

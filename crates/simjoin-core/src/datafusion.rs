@@ -6,7 +6,6 @@ use datafusion_common::DataFusionError;
 use datafusion_execution::memory_pool::MemoryReservation;
 
 use crate::error::{Error, Result};
-use crate::gpu::DeviceError;
 use crate::memory::{Memory, Reservation};
 
 impl From<Error> for DataFusionError {
@@ -38,12 +37,6 @@ fn of_shared(error: &Error) -> DataFusionError {
         Error::ResourcesExhausted(_) => DataFusionError::ResourcesExhausted(message),
         Error::Internal(_) => DataFusionError::Internal(message),
         _ => DataFusionError::Execution(message),
-    }
-}
-
-impl From<DeviceError> for DataFusionError {
-    fn from(error: DeviceError) -> Self {
-        Error::from(error).into()
     }
 }
 

@@ -124,39 +124,56 @@ impl From<ArrowError> for Error {
     }
 }
 
+#[doc(hidden)]
+#[macro_export]
 macro_rules! plan_error {
     ($($message:tt)*) => { $crate::error::Error::Plan(format!($($message)*)) };
 }
 
+#[doc(hidden)]
+#[macro_export]
 macro_rules! exec_error {
     ($($message:tt)*) => { $crate::error::Error::Execution(format!($($message)*)) };
 }
 
+#[doc(hidden)]
+#[macro_export]
 macro_rules! resources_error {
     ($($message:tt)*) => { $crate::error::Error::ResourcesExhausted(format!($($message)*)) };
 }
 
+#[doc(hidden)]
+#[macro_export]
 macro_rules! internal_error {
     ($($message:tt)*) => { $crate::error::Error::Internal(format!($($message)*)) };
 }
 
+#[doc(hidden)]
+#[macro_export]
 macro_rules! plan_err {
     ($($message:tt)*) => { Err($crate::error::plan_error!($($message)*)) };
 }
 
+#[doc(hidden)]
+#[macro_export]
 macro_rules! exec_err {
     ($($message:tt)*) => { Err($crate::error::exec_error!($($message)*)) };
 }
 
+#[doc(hidden)]
+#[macro_export]
 macro_rules! resources_err {
     ($($message:tt)*) => { Err($crate::error::resources_error!($($message)*)) };
 }
 
+#[doc(hidden)]
+#[macro_export]
 macro_rules! internal_err {
     ($($message:tt)*) => { Err($crate::error::internal_error!($($message)*)) };
 }
 
-pub(crate) use {
+#[doc(hidden)]
+pub use {
     exec_err, exec_error, internal_err, internal_error, plan_err, plan_error, resources_err,
     resources_error,
 };

@@ -1,4 +1,4 @@
-//! Exact similarity joins of sets, texts and vectors over Arrow arrays, on the CPU and on GPUs.
+//! Exact similarity joins of sets, texts and vectors over Arrow arrays.
 //!
 //! The types at the root join columns in memory: a [`Join`] finds the pairs of rows that are similar enough,
 //! a [`Nearest`] the nearest rows of each row.
@@ -23,10 +23,9 @@
 //! predicate ─► engine: family ─► matcher ─► strategy ─► cursor ─► matches
 //!                 ▲          set, string, vector: rules, items, strategies
 //!                 └─ values (Arrow columns), memory, error, simd, util
-//!              offload ─► gpu: devices, queues, kernels
 //! ```
 //!
-//! No part of the crate knows SQL or a query engine. The feature `datafusion` has the errors and the memory
+//! No part of the crate knows SQL, a query engine or a device: `simjoin-gpu` has strategies for GPUs. The feature `datafusion` has the errors and the memory
 //! of DataFusion as those of this crate.
 
 #![allow(rustdoc::private_intra_doc_links)]
@@ -44,10 +43,8 @@
 mod datafusion;
 pub mod engine;
 pub mod error;
-pub mod gpu;
 mod library;
 pub mod memory;
-pub mod offload;
 pub mod predicate;
 pub mod set;
 pub mod simd;
@@ -59,13 +56,14 @@ pub mod vector;
 
 pub use engine::DeviceChoice;
 pub use error::{Error, Result};
-pub use library::{Column, Element, Join, Measure, Nearest, Pair, Pairs, Row, SelfPairs};
+pub use library::{Column, Devices, Element, Join, Measure, Nearest, Pair, Pairs, Row, SelfPairs};
 pub use util::cancel::CancelFlag;
 
 #[cfg(test)]
-#[path = "../../../tests/emulator/mod.rs"]
-#[allow(dead_code, unreachable_pub)]
-mod emulator;
+extern crate self as simjoin_core;
+#[cfg(test)]
+#[path = "../tests/harness/no_devices.rs"]
+mod device_harness;
 #[cfg(test)]
 #[path = "../tests/harness/mod.rs"]
 #[allow(dead_code, unreachable_pub, unused_imports)]

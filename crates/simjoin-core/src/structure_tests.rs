@@ -1,7 +1,7 @@
 //! The directions in which the folders of the crate depend on each other, and the rings within.
 //!
 //! ```text
-//! set, string, vector ─► offload ─► engine, gpu;  set, string, vector ─► gpu, simd, values
+//! set, string, vector ─► engine, simd, values
 //! library ─► all of them
 //! ```
 
@@ -11,11 +11,10 @@ use crate::structure::modules::{assert_order, assert_rings_of_files};
 use crate::structure::{assert_directions, assert_no_tokens, assert_rings};
 
 /// The folders that each folder may use.
-const ALLOWED: [(&str, &[&str]); 15] = [
-    ("datafusion", &["error", "gpu", "memory"]),
+const ALLOWED: [(&str, &[&str]); 13] = [
+    ("datafusion", &["error", "memory"]),
     ("engine", &["error", "memory", "predicate", "simd", "util", "values"]),
     ("error", &[]),
-    ("gpu", &["error", "util"]),
     (
         "library",
         &[
@@ -33,46 +32,14 @@ const ALLOWED: [(&str, &[&str]); 15] = [
         ],
     ),
     ("memory", &["error"]),
-    ("offload", &["engine", "error", "gpu", "memory", "util"]),
     ("predicate", &["error"]),
-    (
-        "set",
-        &[
-            "engine",
-            "error",
-            "gpu",
-            "memory",
-            "offload",
-            "predicate",
-            "simd",
-            "tuning",
-            "util",
-            "values",
-        ],
-    ),
+    ("set", &["engine", "error", "memory", "predicate", "simd", "tuning", "util", "values"]),
     ("simd", &[]),
-    (
-        "string",
-        &["engine", "error", "gpu", "memory", "offload", "predicate", "simd", "util", "values"],
-    ),
+    ("string", &["engine", "error", "memory", "predicate", "simd", "util", "values"]),
     ("tuning", &[]),
     ("util", &["error", "simd"]),
     ("values", &["error", "util"]),
-    (
-        "vector",
-        &[
-            "engine",
-            "error",
-            "gpu",
-            "memory",
-            "offload",
-            "predicate",
-            "simd",
-            "tuning",
-            "util",
-            "values",
-        ],
-    ),
+    ("vector", &["engine", "error", "memory", "predicate", "simd", "tuning", "util", "values"]),
 ];
 
 /// Folders with a ring, modules that use each other round about, each with the size of its greatest one.
@@ -82,12 +49,11 @@ const RINGS: [(&str, usize); 1] = [("engine", 2)];
 const LARGEST: [(&str, usize); 2] = [("set", 0), ("vector", 0)];
 
 /// The modules of `set`; each may use those that stand before it.
-const WITHIN_SET: [&str; 35] = [
+const WITHIN_SET: [&str; 30] = [
     "runs",
     "measure",
     "intersection",
     "axis",
-    "copies",
     "collection",
     "join_spec",
     "candidates",
@@ -95,7 +61,6 @@ const WITHIN_SET: [&str; 35] = [
     "verify",
     "rates",
     "filter",
-    "device",
     "statistics",
     "itself",
     "sample",
@@ -107,11 +72,8 @@ const WITHIN_SET: [&str; 35] = [
     "costs",
     "candidate_join",
     "nested_loop",
-    "offload",
-    "device_verifier",
     "filter_verify",
     "bitmap",
-    "bwjoin",
     "scancount",
     "bitsliced",
     "strategies",

@@ -12,7 +12,12 @@ pub fn for_tests() {
     SMALL.store(true, Relaxed);
 }
 
+/// A size: `small` for tests.
+pub(crate) fn small_or(small: usize, usual: usize) -> usize {
+    if is_for_tests() { small } else { usual }
+}
+
 /// Whether parts are taken for few rows, too.
-pub(crate) fn is_for_tests() -> bool {
+pub fn is_for_tests() -> bool {
     cfg!(test) || SMALL.load(Relaxed)
 }

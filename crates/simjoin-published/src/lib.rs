@@ -19,8 +19,12 @@ mod groupjoin;
 mod indexed;
 pub mod intersection;
 mod points;
-mod verified;
+pub mod verified;
 
+#[cfg(test)]
+#[path = "../../simjoin-gpu/tests/harness/mod.rs"]
+#[allow(dead_code, unreachable_pub, unused_imports)]
+mod device_harness;
 #[cfg(test)]
 #[path = "../../../tests/emulator/mod.rs"]
 #[allow(dead_code, unreachable_pub)]
@@ -36,17 +40,16 @@ mod structure;
 #[cfg(test)]
 mod structure_tests;
 
-pub(crate) use simjoin_core::{engine, error, gpu, memory, offload, set, vector};
+pub(crate) use simjoin_core::{engine, error, memory, set, vector};
 #[cfg(test)]
-pub(crate) use simjoin_core::{predicate, simd, util};
+pub(crate) use simjoin_core::{simd, util};
 
-use self::groupjoin::GroupJoin;
+use self::groupjoin::{GroupJoin, Verification};
 use self::indexed::PublishedIndex;
 use self::points::PublishedPoints;
 use self::verified::Verified;
 use crate::engine::Strategy;
 use crate::set::SetJoin;
-use crate::set::costs::Verification;
 use crate::set::filter_verify::FilterVerify;
 use crate::vector::join::VectorJoin;
 

@@ -5,15 +5,15 @@ use std::path::{Path, PathBuf};
 use crate::structure::{assert_directions, assert_rings};
 
 /// The folders of `simjoin-core`.
-const BELOW: [&str; 7] = ["engine", "error", "gpu", "memory", "offload", "set", "vector"];
+const BELOW: [&str; 5] = ["engine", "error", "memory", "set", "vector"];
 
 /// The folders that each folder may use.
 const ALLOWED: [(&str, &[&str]); 5] = [
-    ("groupjoin", &["engine", "error", "memory", "set"]),
-    ("indexed", &["engine", "error", "gpu", "set"]),
-    ("intersection", &["gpu", "offload", "set"]),
-    ("points", &["engine", "error", "gpu", "memory", "vector"]),
-    ("verified", &["engine", "error", "set"]),
+    ("groupjoin", &["engine", "error", "memory", "set", "verified"]),
+    ("indexed", &["engine", "error", "set"]),
+    ("intersection", &[]),
+    ("points", &["engine", "error", "memory", "vector"]),
+    ("verified", &["engine", "error", "memory", "set"]),
 ];
 
 fn src() -> PathBuf {

@@ -399,7 +399,7 @@ async fn short_memory_closes_batches_instead_of_failing() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn batches_of_two_inputs_are_on_the_device_together() {
     use crate::emulator::Emulator;
-    use simjoin_core::gpu::Device;
+    use simjoin_gpu::runtime::Device;
     let Some(emulator) = Emulator::get() else { return };
     let lease = emulator.device();
     let mut rng = StdRng::seed_from_u64(5);

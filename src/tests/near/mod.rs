@@ -18,8 +18,8 @@ use simjoin_core::memory::Memory;
 use self::encode::Values;
 use self::function::INT_DISTANCE;
 use crate::engine::{
-    AnyMatcher, Argument, Axis, Collection, Cost, Cursor, Estimate, Family, ItemId, ItemPair, Join,
-    Lookup, Match, MatchSpec, Matcher, NoDevices, Pairing, PlaceReader, PrepareContext,
+    AnyMatcher, Argument, Axis, Collection, Cost, Cursor, DevicePlace, Estimate, Family, ItemId,
+    ItemPair, Lookup, Match, MatchSpec, Matcher, Pairing, PlaceReader, PrepareContext,
     PreparedJoin, RowPlaces, Strategy, Terms, Unit, check_arguments, lookup_cursor,
 };
 use crate::error::Result;
@@ -105,10 +105,6 @@ pub(crate) struct NearJoin {
     spec: MatchSpec,
 }
 
-impl Join for NearJoin {
-    type Devices = NoDevices;
-}
-
 /// Step 6: a strategy, which looks the partners of a probe item up among the build items, which are sorted.
 #[derive(Debug)]
 struct Bisection;
@@ -127,7 +123,7 @@ impl Strategy<NearJoin> for Bisection {
         &self,
         join: &NearJoin,
         _: &Estimate,
-        _: Option<&Arc<NoDevices>>,
+        _: Option<&Arc<dyn DevicePlace>>,
         _: PrepareContext<'_>,
     ) -> Result<Arc<dyn PreparedJoin>> {
         Ok(Arc::new(join.clone()))

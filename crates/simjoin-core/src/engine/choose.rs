@@ -6,17 +6,17 @@ use std::sync::Arc;
 
 use super::strategy::Nanos;
 use super::{
-    Cost, DeviceChoice, DevicePlace, DeviceRequest, Estimate, Join, MatchSpec, Matcher, Placement,
+    Cost, DeviceChoice, DevicePlace, DeviceRequest, Estimate, MatchSpec, Matcher, Placement,
     PrepareContext, PreparedJoin, StartTimes, Strategy, StrategyName, Terms, listed,
 };
-use crate::error::{Error, Result, exec_err, plan_err};
+use crate::error::{Error, Result, exec_err, internal_err, plan_err};
 
 /// The share of the time that a GPU must save where it is not demanded: estimates are rough.
 const WORTH_A_DEVICE: f64 = 0.1;
 
 /// A strategy and its placement, with the figures behind the choice.
 #[derive(Debug)]
-pub(super) struct Choice<J: Join> {
+pub(super) struct Choice<J: 'static> {
     join: J,
     /// The strategies that were compared.
     compared: Vec<Compared<J>>,
@@ -26,7 +26,7 @@ pub(super) struct Choice<J: Join> {
     /// The other strategies in the same placement and their estimates, where they were compared.
     others: Vec<(&'static str, Cost)>,
     /// The devices, unless it runs on the CPU.
-    device: Option<Arc<J::Devices>>,
+    device: Option<Arc<dyn DevicePlace>>,
     /// Why the strategy is placed there.
     reason: String,
     /// The choices that take its place should the devices refuse it, the best first.
@@ -35,9 +35,17 @@ pub(super) struct Choice<J: Join> {
 
 /// A strategy and its estimate.
 #[derive(Debug)]
-struct Compared<J: Join> {
+struct Compared<J: 'static> {
     strategy: &'static dyn Strategy<J>,
     estimate: Estimate,
+}
+
+impl<J: 'static> Compared<J> {
+    /// The time that it takes on a device that is open.
+    fn if_open(&self, context: PrepareContext<'_>) -> Option<f64> {
+        let is_open = self.strategy.devices().is_some_and(|devices| devices.is_open());
+        self.estimate.cost.filter(|_| is_open).map(|cost| cost.elapsed(context.threads))
+    }
 }
 
 /// A [`Choice`] as the operator knows it.
@@ -60,7 +68,7 @@ pub trait AnyChoice: fmt::Debug + fmt::Display {
     fn is_on_device(&self) -> bool;
 }
 
-impl<J: Join> AnyChoice for Choice<J> {
+impl<J: fmt::Debug + 'static> AnyChoice for Choice<J> {
     fn prepare(&mut self, context: PrepareContext<'_>) -> Result<Arc<dyn PreparedJoin>> {
         loop {
             let Compared { strategy, estimate } = &self.compared[self.place];
@@ -106,7 +114,7 @@ impl<J: Join> AnyChoice for Choice<J> {
     }
 }
 
-impl<J: Join> Choice<J> {
+impl<J: 'static> Choice<J> {
     /// Chooses the best strategy on the CPU, where devices are not to be had: estimates for the CPU have
     /// not been refined where a device was to take less time in any case.
     fn move_to_cpu(&mut self, reason: String, context: PrepareContext<'_>) -> Result<()> {
@@ -126,7 +134,7 @@ impl<J: Join> Choice<J> {
         (join, compared): (J, Vec<Compared<J>>),
         first: &Ranked,
         ranked: &[Ranked],
-        device: Option<Arc<J::Devices>>,
+        device: Option<Arc<dyn DevicePlace>>,
         reason: String,
     ) -> Self {
         let mut choice = Self {
@@ -147,7 +155,7 @@ impl<J: Join> Choice<J> {
         &mut self,
         first: &Ranked,
         ranked: &[Ranked],
-        device: Option<Arc<J::Devices>>,
+        device: Option<Arc<dyn DevicePlace>>,
         reason: String,
     ) {
         let is_first = |r: &Ranked| r.place == first.place;
@@ -194,7 +202,7 @@ impl Chosen {
     }
 }
 
-impl<J: Join> fmt::Display for Choice<J> {
+impl<J: fmt::Debug + 'static> fmt::Display for Choice<J> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.chosen().fmt(f)
     }
@@ -278,7 +286,7 @@ pub(super) fn admitted<M: Matcher>(
 
 /// The names of some of all strategies, each once: a name may stand for a strategy on the CPU and for another one
 /// on GPUs.
-fn names_among<J: Join>(
+fn names_among<J: 'static>(
     all: &[&'static dyn Strategy<J>],
     some: &[&'static dyn Strategy<J>],
 ) -> String {
@@ -348,25 +356,23 @@ pub(super) fn choose<M: Matcher>(
                     choice.move_to_cpu(reason, context)?;
                     return Ok(choice);
                 }
-                matcher.note_loss(loss(&ranked, first));
+                note_loss(&compared, &ranked, first);
                 (None, reason)
             }
             (Placement::Gpu, _) if refused.is_some() => continue,
-            (Placement::Gpu, DeviceChoice::Auto) => {
-                match matcher.open_device(build, spec, request) {
-                    Ok(device) => (Some(device), why_gpu(&ranked, first)),
-                    Err(error) => {
-                        refused.get_or_insert(error);
-                        continue;
-                    }
+            (Placement::Gpu, DeviceChoice::Auto) => match open(&compared, first, &join, request) {
+                Ok(device) => (Some(device), why_gpu(&ranked, first)),
+                Err(error) => {
+                    refused.get_or_insert(error);
+                    continue;
                 }
-            }
+            },
             (Placement::Gpu, _) => {
                 let reason = match first.elapsed.is_finite() {
                     true => "as demanded",
                     false => "as demanded, without work for it",
                 };
-                (Some(matcher.open_device(build, spec, request)?), reason.to_string())
+                (Some(open(&compared, first, &join, request)?), reason.to_string())
             }
         };
         return Ok(Choice::of((join, compared), first, &ranked, device, reason));
@@ -381,25 +387,48 @@ pub(super) fn choose<M: Matcher>(
     }
 }
 
-/// The estimates of the strategies of some placements.
-fn compare<J: Join>(
+/// Opens the devices of a strategy on GPUs.
+fn open<J: 'static>(
+    compared: &[Compared<J>],
+    ranked: &Ranked,
+    join: &J,
+    request: &DeviceRequest,
+) -> Result<Arc<dyn DevicePlace>> {
+    match compared[ranked.place].strategy.devices() {
+        Some(devices) => devices.open(join, request),
+        None => internal_err!("a strategy on the CPU opens no device"),
+    }
+}
+
+/// The estimates of the strategies of some placements. Those on GPUs come first: they are quickly made, and tell
+/// the others whether an open device wins in any case.
+fn compare<J: 'static>(
     strategies: &[&'static dyn Strategy<J>],
     join: &mut J,
     placements: &[Placement],
     context: PrepareContext<'_>,
 ) -> Result<Vec<Compared<J>>> {
     let is_only = strategies.windows(2).all(|pair| pair[0].name() == pair[1].name());
-    let terms = Terms { is_only, placements, context };
-    let runs = |strategy: &&&'static dyn Strategy<J>| placements.contains(&strategy.placement());
-    let mut compared = vec![];
-    for &strategy in strategies.iter().filter(|strategy| runs(strategy)) {
-        compared.push(Compared { strategy, estimate: strategy.estimate(join, &terms)? });
+    let mut terms = Terms { is_only, open_device: None, context };
+    let runs = |strategy: &&'static dyn Strategy<J>| placements.contains(&strategy.placement());
+    let mut compared: Vec<(usize, Compared<J>)> = vec![];
+    for placement in [Placement::Gpu, Placement::Cpu] {
+        let all = strategies.iter().copied().filter(runs).enumerate();
+        for (place, strategy) in all.filter(|(_, strategy)| strategy.placement() == placement) {
+            let estimate = strategy.estimate(join, &terms)?;
+            compared.push((place, Compared { strategy, estimate }));
+        }
+        if placement == Placement::Gpu {
+            let open = compared.iter().filter_map(|(_, compared)| compared.if_open(context));
+            terms.open_device = open.reduce(f64::min);
+        }
     }
-    Ok(compared)
+    compared.sort_by_key(|(place, _)| *place);
+    Ok(compared.into_iter().map(|(_, compared)| compared).collect())
 }
 
 /// The strategies in their placements, the best first.
-fn rank<J: Join>(
+fn rank<J: 'static>(
     compared: &[Compared<J>],
     placements: &[Placement],
     threads: usize,
@@ -417,11 +446,16 @@ fn rank<J: Join>(
     ranked
 }
 
-/// The nanoseconds that a GPU which is open would save a join on the CPU.
-fn loss(ranked: &[Ranked], chosen: &Ranked) -> f64 {
+/// Tells the devices of the best strategy on GPUs the nanoseconds that it would save a join on the CPU if they
+/// were open.
+fn note_loss<J: 'static>(compared: &[Compared<J>], ranked: &[Ranked], chosen: &Ranked) {
     let on_gpu = ranked.iter().filter(|r| r.placement == Placement::Gpu && r.elapsed.is_finite());
-    let open = on_gpu.map(|r| r.elapsed - r.cost.setup).reduce(f64::min);
-    open.map_or(0.0, |open| (chosen.elapsed - open / (1.0 - WORTH_A_DEVICE)).max(0.0))
+    let open = |ranked: &Ranked| ranked.elapsed - ranked.cost.setup;
+    let best = on_gpu.min_by(|a, b| open(a).total_cmp(&open(b)));
+    let devices = best.and_then(|best| compared[best.place].strategy.devices());
+    if let (Some(best), Some(devices)) = (best, devices) {
+        devices.note_loss((chosen.elapsed - open(best) / (1.0 - WORTH_A_DEVICE)).max(0.0));
+    }
 }
 
 /// The shortest time in a placement that has work.

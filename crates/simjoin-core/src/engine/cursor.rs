@@ -398,7 +398,7 @@ pub trait Cursor: Send {
 
 /// The units that have been fed to a cursor and that its filter has not begun.
 #[derive(Debug)]
-pub(crate) struct UnitQueue<U> {
+pub struct UnitQueue<U> {
     units: VecDeque<U>,
     finished: bool,
 }
@@ -410,30 +410,30 @@ impl<U> Default for UnitQueue<U> {
 }
 
 impl<U> UnitQueue<U> {
-    pub(crate) fn push(&mut self, unit: U) {
+    pub fn push(&mut self, unit: U) {
         debug_assert!(!self.finished, "a unit after the last one");
         self.units.push_back(unit);
     }
 
-    pub(crate) fn pop(&mut self) -> Option<U> {
+    pub fn pop(&mut self) -> Option<U> {
         self.units.pop_front()
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.units.is_empty()
     }
 
     /// Notes that no more units follow.
-    pub(crate) fn finish(&mut self) {
+    pub fn finish(&mut self) {
         self.finished = true;
     }
 
-    pub(crate) fn is_finished(&self) -> bool {
+    pub fn is_finished(&self) -> bool {
         self.finished
     }
 
     /// The progress of a cursor that has completed every unit it was fed.
-    pub(crate) fn progress(&self) -> Progress {
+    pub fn progress(&self) -> Progress {
         match self.finished {
             true => Progress::Ended,
             false => Progress::NeedsInput,

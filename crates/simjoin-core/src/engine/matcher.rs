@@ -4,11 +4,10 @@ use std::fmt::Debug;
 use std::sync::Arc;
 
 use super::{
-    Axis, BuildEncoder, Collection, DeviceRequest, Domain, EncodeInput, Encoded, FinishContext,
-    Growth, ItemId, Join, KeyDictionary, MatchSpec, PrepareContext, StoredForm, Strategy,
-    StrategyName, WorkStep,
+    Axis, BuildEncoder, Collection, Domain, EncodeInput, Encoded, FinishContext, Growth, ItemId,
+    KeyDictionary, MatchSpec, PrepareContext, StoredForm, Strategy, StrategyName, WorkStep,
 };
-use crate::error::{Result, exec_err};
+use crate::error::Result;
 use crate::predicate::{Call, Side};
 
 /// The conversion of the rows of a join to items: a similarity predicate over arguments of known types.
@@ -68,7 +67,7 @@ pub trait Encoding: Debug + Send + Sync + 'static {
 /// The operator knows it as an [`AnyMatcher`](super::AnyMatcher), without its types.
 pub trait Matcher: Encoding {
     /// The join that the strategies are compared for.
-    type Join: Join;
+    type Join: Debug + Send + Sync + 'static;
 
     /// The rows that may match but whose value has [no score but NaN](crate::predicate::NanScore) with any other.
     fn rows_with_nan(&self, _input: &EncodeInput<'_>) -> usize {
@@ -122,24 +121,6 @@ pub trait Matcher: Encoding {
         spec: &MatchSpec,
         context: PrepareContext<'_>,
     ) -> Result<Self::Join>;
-
-    /// Notes that a join takes so many nanoseconds longer on the CPU than it would on a device that
-    /// is open. Where that comes to more than opening one takes, one may be opened for later joins.
-    fn note_loss(&self, _nanos: f64) {}
-
-    /// Brings the build side to the devices that `request` names.
-    ///
-    /// # Errors
-    ///
-    /// When no device can be used.
-    fn open_device(
-        &self,
-        _build: &Arc<Self::Items>,
-        _spec: &MatchSpec,
-        _request: &DeviceRequest,
-    ) -> Result<Arc<<Self::Join as Join>::Devices>> {
-        exec_err!("this similarity has no strategy that a GPU takes part in")
-    }
 
     /// The work for the items of a self-join.
     ///

@@ -45,7 +45,7 @@ pub use collection::collection;
 pub use collection::{BuildEncoder, Encoded, EncodedPart, Growth, ProbeEncoder, Scratch};
 pub use collection::{Collection, EncodeInput, FinishContext};
 pub use connections::Connections;
-pub(crate) use cursor::UnitQueue;
+pub use cursor::UnitQueue;
 pub use cursor::{Cursor, MatchOrder, MatchRun, RowPairCounts};
 pub use cursor::{Match, MatchBuffer, ProbeUnit, Progress, Unit};
 pub use distinct::Distinct;
@@ -71,14 +71,15 @@ pub use row_groups::{ItemId, RowGroups};
 pub use rows::{Gathering, InputRow, ReadRows, RowContent, RowValues};
 pub use stored::{Domain, StoredForm, StoredRows, Unload};
 pub use strategy::{
-    Cost, DevicePlace, Estimate, Join, Nanos, Probes, StartTimes, Terms, WorkStep, required_device,
+    Cost, DeviceOpener, DevicePlace, Estimate, Nanos, Probes, StartTimes, Terms, WorkStep,
+    required_place,
 };
 pub use strategy::{
-    DeviceRequest, MatchNeed, MatchSpec, NoDevices, Orders, Pairing, Placement, PrepareContext,
-    ProbeRows, Strategy, StrategyInfo,
+    DeviceRequest, MatchNeed, MatchSpec, Orders, Pairing, Placement, PrepareContext, ProbeRows,
+    Strategy, StrategyInfo,
 };
 pub use worker::Work;
-pub(crate) use worker::{UnitCursor, Worker};
+pub use worker::{UnitCursor, Worker};
 
 /// A build side ready to be probed by any number of partitions.
 pub trait PreparedJoin: Debug + Send + Sync {

@@ -186,29 +186,16 @@ impl fmt::Display for Nanos {
     }
 }
 
-/// A build side with the predicate and the matches that are wanted, and the figures that strategies share.
-/// The family makes it once for a choice.
-pub trait Join: Debug + Send + Sync + 'static {
-    /// The devices that the family opens for it.
-    type Devices: DevicePlace;
-}
-
 /// The terms on which a strategy estimates its cost.
 #[derive(Debug, Clone, Copy)]
 pub struct Terms<'a> {
     /// Whether no strategy of another name is compared: the estimate decides about parts of this one alone.
     pub is_only: bool,
-    /// The placements that are compared.
-    pub placements: &'a [Placement],
+    /// The time of the best strategy whose devices are open, in nanoseconds: a strategy on the CPU that
+    /// takes more in any case need not look closer. Devices that are not open may turn out not to be there.
+    pub open_device: Option<f64>,
     /// The resources for gathering figures.
     pub context: PrepareContext<'a>,
-}
-
-impl Terms<'_> {
-    /// Whether a placement is compared.
-    pub fn has(&self, placement: Placement) -> bool {
-        self.placements.contains(&placement)
-    }
 }
 
 /// The estimate of a strategy.
@@ -264,9 +251,25 @@ impl fmt::Debug for DeviceRequest {
     }
 }
 
-/// The devices of one join, opened by the family, with what lies there. Displayed by EXPLAIN
-/// ANALYZE.
-pub trait DevicePlace: Debug + Display + Send + Sync + 'static {
+/// Opens devices for the joins of a family.
+pub trait DeviceOpener<J>: Debug + Send + Sync {
+    /// Brings the build side to the devices that `request` names.
+    ///
+    /// # Errors
+    ///
+    /// When no device can be used.
+    fn open(&self, join: &J, request: &DeviceRequest) -> Result<Arc<dyn DevicePlace>>;
+
+    /// Whether the device is open that is taken where none is named.
+    fn is_open(&self) -> bool;
+
+    /// Notes that a join takes so many nanoseconds longer on the CPU than it would on a device that
+    /// is open. Where that comes to more than opening one takes, one may be opened for later joins.
+    fn note_loss(&self, nanos: f64);
+}
+
+/// The devices of one join, with what lies there. Displayed by EXPLAIN ANALYZE.
+pub trait DevicePlace: Any + Debug + Display + Send + Sync {
     /// Whether a strategy could not be had there, which the query has been told: another one may do.
     fn has_refused(&self) -> bool {
         false
@@ -285,18 +288,6 @@ pub struct StartTimes {
     pub opening: Duration,
     /// The time to copy collections to the devices.
     pub upload: Duration,
-}
-
-/// The devices of a family that has none.
-#[derive(Debug)]
-pub enum NoDevices {}
-
-impl DevicePlace for NoDevices {}
-
-impl Display for NoDevices {
-    fn fmt(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match *self {}
-    }
 }
 
 /// The resources for preparing a join.
@@ -333,14 +324,19 @@ impl Probes {
 }
 
 /// An algorithm for the joins of a family.
-pub trait Strategy<J: Join>: Debug + Send + Sync {
+pub trait Strategy<J: 'static>: Debug + Send + Sync {
     /// The name in options and EXPLAIN. A strategy on GPUs has the name of the one on the CPU that finds its
     /// pairs in the same way.
     fn name(&self) -> &'static str;
 
+    /// The opener of the devices that it runs on. Without one, it runs on the CPU.
+    fn devices(&self) -> Option<&'static dyn DeviceOpener<J>> {
+        None
+    }
+
     /// The processor that it runs on.
     fn placement(&self) -> Placement {
-        Placement::Cpu
+        if self.devices().is_some() { Placement::Gpu } else { Placement::Cpu }
     }
 
     /// The cost of the join, and the parts that it chooses. Figures that other strategies need as well stay
@@ -351,28 +347,30 @@ pub trait Strategy<J: Join>: Debug + Send + Sync {
     /// When the work is cancelled.
     fn estimate(&self, join: &mut J, terms: &Terms<'_>) -> Result<Estimate>;
 
-    /// Builds what all probe partitions share (an index, signatures, a device copy). A strategy on GPUs gets the
-    /// `device`.
+    /// Builds what all probe partitions share (an index, signatures, a device copy). A strategy on GPUs gets
+    /// the place that [`Self::devices`] have opened.
     ///
     /// # Errors
     ///
-    /// When memory is refused, or the work cancelled; an internal error where a strategy on GPUs gets no device.
+    /// When memory is refused, or the work cancelled; an internal error where a strategy on GPUs gets no place.
     fn prepare(
         &self,
         join: &J,
         estimate: &Estimate,
-        device: Option<&Arc<J::Devices>>,
+        place: Option<&Arc<dyn DevicePlace>>,
         context: PrepareContext<'_>,
     ) -> Result<Arc<dyn PreparedJoin>>;
 }
 
-/// The device of a strategy on GPUs.
+/// The place of a strategy on GPUs, as its family knows it.
 ///
 /// # Errors
 ///
-/// An internal error where there is none.
-pub fn required_device<D>(device: Option<&Arc<D>>) -> Result<&Arc<D>> {
-    device.ok_or_else(|| internal_error!("a strategy on GPUs has no device"))
+/// An internal error where there is none, or one of another family.
+pub fn required_place<P: DevicePlace>(place: Option<&Arc<dyn DevicePlace>>) -> Result<Arc<P>> {
+    let place = place.ok_or_else(|| internal_error!("a strategy on GPUs has no device"))?;
+    let place: Arc<dyn Any + Send + Sync> = Arc::clone(place) as _;
+    place.downcast().map_err(|_| another_family::<P>())
 }
 
 /// A strategy as lists of all families name it.
@@ -385,7 +383,7 @@ pub struct StrategyInfo {
 
 impl StrategyInfo {
     /// The strategy's name and placements.
-    pub fn of<J: Join>(strategy: &dyn Strategy<J>) -> Self {
+    pub fn of<J: 'static>(strategy: &dyn Strategy<J>) -> Self {
         let [on_cpu, on_gpu] =
             [Placement::Cpu, Placement::Gpu].map(|place| strategy.placement() == place);
         Self { name: strategy.name(), on_cpu, on_gpu }
@@ -393,7 +391,7 @@ impl StrategyInfo {
 
     /// The strategies of a family, in their order. Those of one name are one entry, which runs wherever one of
     /// them does.
-    pub fn listed<J: Join>(strategies: &[&[&'static dyn Strategy<J>]]) -> Vec<Self> {
+    pub fn listed<J: 'static>(strategies: &[&[&'static dyn Strategy<J>]]) -> Vec<Self> {
         let mut infos: Vec<Self> = vec![];
         for info in strategies.iter().copied().flatten().map(|strategy| Self::of(*strategy)) {
             match infos.iter_mut().find(|known| known.name == info.name) {

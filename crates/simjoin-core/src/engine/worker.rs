@@ -22,7 +22,7 @@ pub enum Work {
 }
 
 /// Finds the matches of one unit at a time.
-pub(crate) trait Worker: Send {
+pub trait Worker: Send {
     /// The probe items.
     type Items: Collection;
 
@@ -58,7 +58,7 @@ pub(crate) trait Worker: Send {
 
 /// The cursor of a [`Worker`].
 #[derive(Debug)]
-pub(crate) struct UnitCursor<W: Worker> {
+pub struct UnitCursor<W: Worker> {
     worker: W,
     units: UnitQueue<Unit<W::Items>>,
     /// The number of the unit that the worker has taken up.
@@ -67,7 +67,7 @@ pub(crate) struct UnitCursor<W: Worker> {
 }
 
 impl<W: Worker> UnitCursor<W> {
-    pub(crate) fn new(worker: W) -> Self {
+    pub fn new(worker: W) -> Self {
         Self { worker, units: UnitQueue::default(), unit: None, nanos: 0 }
     }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field};
 
+use super::devices::Devices;
 use crate::engine::{AnyMatcher, Argument, Family, Origin, Placement};
 use crate::error::{Error, Result, plan_err, plan_error};
 use crate::predicate::{Call, Function, NanScore, Order, Predicate, Side};
@@ -123,7 +124,7 @@ impl Measure {
             Content::Texts => DataType::Utf8,
             Content::Vectors => DataType::new_list(DataType::Float64, true),
         };
-        match self.bind(predicate, [&data_type, &data_type], None) {
+        match self.bind(predicate, [&data_type, &data_type], (None, Devices::default())) {
             Ok(matcher) => {
                 let all = matcher.strategies().into_iter();
                 all.filter(|info| info.runs_on(Placement::Cpu)).map(|info| info.name()).collect()
@@ -208,11 +209,15 @@ impl Measure {
         }
     }
 
-    pub(super) fn family(self) -> Arc<dyn Family> {
+    /// The family of the measure, with strategies on devices.
+    pub(super) fn family(self, devices: Devices) -> Arc<dyn Family> {
+        let Devices { of_sets, of_texts, of_vectors, nearest_vectors } = devices;
         match self.content() {
-            Content::Sets => Arc::new(SetFamily::default()),
-            Content::Texts => Arc::new(StringFamily),
-            Content::Vectors => Arc::new(VectorFamily::default()),
+            Content::Sets => Arc::new(SetFamily::default().with_devices(of_sets)),
+            Content::Texts => Arc::new(StringFamily::default().with_devices(of_texts)),
+            Content::Vectors => {
+                Arc::new(VectorFamily::default().with_devices(of_vectors, nearest_vectors))
+            }
         }
     }
 
@@ -245,13 +250,13 @@ impl Measure {
         self,
         predicate: Predicate,
         types: [&DataType; 2],
-        tokenizer: Option<TextTokenizer>,
+        (tokenizer, devices): (Option<TextTokenizer>, Devices),
     ) -> Result<Arc<dyn AnyMatcher>> {
         let arguments = types.map(|data_type| self.argument(data_type, tokenizer));
         let arguments = arguments
             .each_ref()
             .map(|(data_type, origin)| Argument { data_type, origin: origin.as_ref() });
-        self.family().bind(predicate, arguments)
+        self.family(devices).bind(predicate, arguments)
     }
 }
 

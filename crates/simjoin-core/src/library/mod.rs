@@ -3,6 +3,7 @@
 //! ```text
 //! Join, Nearest        what is asked: a measure, a threshold or a number of neighbours, options
 //! column, measure      rows of Arrow arrays and of slices; the functions and their families
+//! devices              strategies on devices, from a crate above
 //! search               one side indexed, the other side probed by several threads
 //! expand, pairs        matches of items become pairs of rows with their scores
 //! nearest              rounds of searches, whose matches rank
@@ -12,6 +13,7 @@
 
 mod collect;
 mod column;
+mod devices;
 mod expand;
 mod index;
 mod join;
@@ -23,6 +25,7 @@ mod probe;
 mod search;
 
 pub use column::{Column, Element, Row};
+pub use devices::Devices;
 pub use join::Join;
 pub use measure::Measure;
 pub use nearest::Nearest;

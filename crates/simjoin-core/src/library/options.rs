@@ -4,6 +4,7 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::thread::available_parallelism;
 
+use super::devices::Devices;
 use super::measure::Measure;
 use crate::engine::{AnyMatcher, DeviceChoice, StrategyName, listed};
 use crate::error::{Error, Result, plan_err};
@@ -22,6 +23,7 @@ pub(super) struct Options {
     strategy: Option<String>,
     tokenizer: Tokenizer,
     pub cancel: CancelFlag,
+    pub devices: Devices,
     pub device: DeviceChoice,
     /// Pairs of a batch, at least 1.
     pub batch_pairs: usize,
@@ -43,6 +45,7 @@ impl Default for Options {
             strategy: None,
             tokenizer: Tokenizer::None,
             cancel: CancelFlag::default(),
+            devices: Devices::default(),
             device: DeviceChoice::Cpu,
             batch_pairs: BATCH_PAIRS,
         }
@@ -174,10 +177,11 @@ macro_rules! option_methods {
                 self
             }
 
-            /// Lets a GPU take part. The default is the CPU alone; `Auto` takes a GPU where one is
-            /// there and pays.
-            pub fn device(mut self, device: $crate::DeviceChoice) -> Self {
-                self.options.device = device;
+            /// Lets devices take part, such as `simjoin_gpu::DEVICES`. The default is the CPU alone; the
+            /// choice `Auto` takes a device where one is there and pays.
+            pub fn on(mut self, devices: $crate::Devices, choice: $crate::DeviceChoice) -> Self {
+                self.options.devices = devices;
+                self.options.device = choice;
                 self
             }
 

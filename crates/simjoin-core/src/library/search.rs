@@ -105,7 +105,7 @@ impl<'a> Search<'a> {
         itself: bool,
     ) -> Result<Self> {
         let types = sides.each_ref().map(|rows| rows.array.data_type());
-        let matcher = measure.bind(predicate, types, options.tokenizer()?)?;
+        let matcher = measure.bind(predicate, types, (options.tokenizer()?, options.devices))?;
         let strategy = options.strategy(measure, matcher.as_ref())?;
         let probe = match sides[1].len() > sides[0].len() {
             true => Side::Right,

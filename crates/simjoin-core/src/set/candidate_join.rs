@@ -56,11 +56,7 @@ impl CandidateJoin {
     /// # Errors
     ///
     /// When memory is refused.
-    pub(in crate::set) fn candidates(
-        &self,
-        capacity: usize,
-        reservation: &dyn Memory,
-    ) -> Result<Candidates> {
+    pub fn candidates(&self, capacity: usize, reservation: &dyn Memory) -> Result<Candidates> {
         reservation.try_grow(CandidateChunk::footprint(capacity))?;
         let source = Arc::clone(&self.filter).open(reservation)?;
         let signatures = self.signatures.clone();
@@ -68,11 +64,11 @@ impl CandidateJoin {
         Ok(Candidates { source, signatures, capacity })
     }
 
-    pub(in crate::set) fn build(&self) -> &Arc<SetCollection> {
+    pub fn build(&self) -> &Arc<SetCollection> {
         &self.build
     }
 
-    pub(in crate::set) fn spec(&self) -> &JoinSpec {
+    pub fn spec(&self) -> &JoinSpec {
         &self.spec
     }
 }
@@ -85,7 +81,7 @@ impl PreparedJoin for CandidateJoin {
 }
 
 /// The candidates of a source, behind the bitmap filter where it pays.
-pub(in crate::set) struct Candidates {
+pub struct Candidates {
     pub source: Box<dyn CandidateSource>,
     pub signatures: Option<SignatureFilter>,
     /// Candidates that are filtered at a time.
@@ -94,7 +90,7 @@ pub(in crate::set) struct Candidates {
 
 impl Candidates {
     /// Fills an empty chunk with candidates of the unit that the source has begun.
-    pub(in crate::set) fn fill(&mut self, chunk: &mut CandidateChunk) {
+    pub fn fill(&mut self, chunk: &mut CandidateChunk) {
         chunk.ends_unit = self.source.fill(chunk, self.capacity) == SourceProgress::Done;
         if let Some(signatures) = &mut self.signatures {
             signatures.filter(chunk);
@@ -104,7 +100,7 @@ impl Candidates {
 
 /// The bitmap filter: drops candidates whose signatures rule them out.
 #[derive(Debug)]
-pub(in crate::set) struct SignatureFilter {
+pub struct SignatureFilter {
     signatures: Arc<Signatures>,
     pairing: Pairing,
     probe: ProbeSignature,

@@ -3,9 +3,9 @@
 use std::mem::size_of;
 
 use crate::engine::RowGroups;
-use crate::set::copies::DeviceCopies;
 use crate::set::runs::{Runs, SetId};
 use crate::simd::prefetch;
+use crate::util::attached::Attached;
 
 /// Distinct sets of token ranks, with the rows that hold each.
 ///
@@ -28,8 +28,8 @@ pub struct SetCollection {
     universe: u32,
     /// In how many sets each of the last ranks stands; empty where they were not counted.
     frequencies: Vec<u32>,
-    /// The copies of the collection on devices.
-    copies: DeviceCopies,
+    /// The copies of the collection on devices, for one.
+    attached: Attached,
 }
 
 /// The parts of a [`SetCollection`], checked by [`SetCollection::from_parts`] in debug builds.
@@ -64,8 +64,8 @@ impl SetCollection {
         } = parts;
         debug_assert_eq!(offsets.last().copied().unwrap_or(0) as usize, tokens.len());
         let groups = RowGroups::new(row_offsets, rows, setless_rows);
-        let copies = DeviceCopies::default();
-        Self { tokens, offsets, unknown, runs, groups, universe, frequencies, copies }
+        let attached = Attached::default();
+        Self { tokens, offsets, unknown, runs, groups, universe, frequencies, attached }
     }
 
     /// The number of distinct sets.
@@ -104,14 +104,9 @@ impl SetCollection {
         (&self.offsets, &self.tokens)
     }
 
-    /// The copies of the collection on devices.
-    pub(in crate::set) fn copies(&self) -> &DeviceCopies {
-        &self.copies
-    }
-
-    /// Removes the copies from all devices.
-    pub fn leave_devices(&self) {
-        self.copies.clear();
+    /// Values beside the collection, such as its copies on devices.
+    pub fn attached(&self) -> &Attached {
+        &self.attached
     }
 
     /// The first set whose tokens begin at place `token` of all tokens, or behind.

@@ -1,7 +1,6 @@
 //! The costs of joins by filter and verification.
 
 use crate::engine::Cost;
-use crate::gpu::Device;
 use crate::set::filter::SuffixTest;
 use crate::set::filter::postings::scan_rate;
 use crate::set::join::SetJoin;
@@ -38,20 +37,11 @@ pub mod nanos {
     pub(super) const VERIFY: f64 = 14.0;
     pub(super) const UNCACHED_VERIFY: f64 = 30.0;
     pub(super) const VERIFY_TOKEN: f64 = 0.5;
-    /// Packing a candidate for a GPU.
-    pub(super) const PACK: f64 = 3.0;
 
     /// Taking up all probe sets, looking their prefixes up, and indexing those of the build sets.
     pub fn lookups(statistics: &Statistics) -> f64 {
         statistics.lookups * LOOKUP + statistics.indexed * INDEX + statistics.probed * SET
     }
-}
-
-/// The processor that verifies candidates.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verification {
-    Cpu,
-    Device,
 }
 
 /// Bytes of postings, signatures or sets beyond which they come from memory.
@@ -88,11 +78,11 @@ impl Filtered {
     }
 
     /// Verification of all candidates, or of those that the bitmap filter lets pass.
-    fn verified(&self, join: &SetJoin, place: Verification) -> [Parts; 2] {
+    fn verified(&self, join: &SetJoin, deciding: Deciding) -> [Parts; 2] {
         let statistics = &join.statistics;
         let Self { words, nanos, alone, candidates, signed: share } = *self;
         let parts = |signed: bool, filter: f64, left: f64| {
-            let behind = verification(statistics, left, place);
+            let behind = deciding(statistics, left);
             let cpu = nanos - alone + filter + behind.cpu;
             let cost = Cost { cpu, setup: behind.setup + alone, ..behind };
             Parts { words, signed, cost }
@@ -105,62 +95,44 @@ impl Filtered {
     }
 }
 
-/// The cost of deciding candidates.
-fn verification(statistics: &Statistics, candidates: f64, place: Verification) -> Cost {
-    match place {
-        Verification::Cpu => {
-            let uncached = (4.0 * statistics.tokens / CACHE).min(1.0);
-            let verify = nanos::VERIFY
-                + uncached * nanos::UNCACHED_VERIFY
-                + nanos::VERIFY_TOKEN * statistics.candidate_size;
-            Cost::cpu(candidates * verify)
-        }
-        Verification::Device => sending(statistics, candidates),
-    }
-}
+/// The cost of deciding so many candidates.
+pub type Deciding = fn(&Statistics, f64) -> Cost;
 
-/// The least cost of deciding candidates on a GPU: the CPU packs them; beside the CPU, sets and
-/// candidates are copied, and the tokens of each candidate are read.
-pub fn sending(statistics: &Statistics, candidates: f64) -> Cost {
-    /// Bytes a nanosecond over the bus, and from the device's memory.
-    const BUS: f64 = 12.0;
-    const MEMORY: f64 = 500.0;
-    let set = 4.0 * statistics.candidate_size;
-    Cost {
-        cpu: candidates * nanos::PACK,
-        device: candidates * set / MEMORY,
-        transfer: (4.0 * statistics.tokens + 8.0 * candidates) / BUS,
-        // Of the device that is taken where none is named.
-        setup: Device::time_to_begin(0).map_or(f64::INFINITY, |time| time.as_nanos() as f64),
-    }
+/// The cost of deciding candidates on the CPU.
+pub fn on_cpu(statistics: &Statistics, candidates: f64) -> Cost {
+    let uncached = (4.0 * statistics.tokens / CACHE).min(1.0);
+    let verify = nanos::VERIFY
+        + uncached * nanos::UNCACHED_VERIFY
+        + nanos::VERIFY_TOKEN * statistics.candidate_size;
+    Cost::cpu(candidates * verify)
 }
 
 /// The parts of AllPairs that take the least time on the threads of the join.
-pub fn all_pairs(join: &SetJoin, place: Verification) -> Parts {
+pub fn all_pairs(join: &SetJoin, deciding: Deciding) -> Parts {
     let Statistics { postings, .. } = join.statistics;
     // Nearly every posting is another pair.
     let nanos = 2.0 * nanos::lookups(&join.statistics) + postings * nanos::COUNT;
-    cheapest(join, place, &[Filtered::without_signatures(join, nanos, postings)])
+    cheapest(join, deciding, &[Filtered::without_signatures(join, nanos, postings)])
 }
 
 /// The parts of PPJoin that take the least time on the threads of the join.
-pub fn positional(join: &SetJoin, place: Verification) -> Parts {
+pub fn positional(join: &SetJoin, deciding: Deciding) -> Parts {
     let widths = SuffixTest::WIDTHS.into_iter().enumerate();
     let filtered: Vec<_> = widths.map(|(width, words)| postings(join, width, words)).collect();
-    cheapest(join, place, &filtered)
+    cheapest(join, deciding, &filtered)
 }
 
 /// The nanoseconds of a core that PPJoin takes on the CPU.
 pub fn indexed(join: &SetJoin) -> f64 {
-    let Cost { cpu, setup, .. } = positional(join, Verification::Cpu).cost;
+    let Cost { cpu, setup, .. } = positional(join, on_cpu).cost;
     cpu + setup
 }
 
 /// The verification of candidates from one of several filters that takes the least time on the threads
 /// of the join.
-pub fn cheapest(join: &SetJoin, place: Verification, filtered: &[Filtered]) -> Parts {
+pub fn cheapest(join: &SetJoin, deciding: Deciding, filtered: &[Filtered]) -> Parts {
     let elapsed = |parts: &Parts| parts.cost.elapsed(join.statistics.threads);
-    let parts = filtered.iter().flat_map(|filtered| filtered.verified(join, place));
+    let parts = filtered.iter().flat_map(|filtered| filtered.verified(join, deciding));
     let least = parts.min_by(|a, b| elapsed(a).total_cmp(&elapsed(b)));
     least.unwrap_or(Parts { words: 0, signed: false, cost: Cost::cpu(f64::INFINITY) })
 }
@@ -190,67 +162,4 @@ fn postings(join: &SetJoin, width: usize, words: usize) -> Filtered {
         + statistics.postings * scan;
     let alone = if statistics.threads > 1 { ALONE * statistics.indexed * index } else { 0.0 };
     Filtered { words, nanos, alone, candidates, signed: join.signed_share(width) }
-}
-
-#[cfg(test)]
-mod tests {
-    use rand::SeedableRng;
-    use rand::rngs::StdRng;
-
-    use super::*;
-    use crate::engine::Pairing;
-    use crate::set::filter_verify::FilterVerify;
-    use crate::set::measure::Measure;
-    use crate::set::tests::harness::{Sides, spec};
-    use crate::set::tests::shapes;
-
-    /// A join of 300,000 sets of 88 tokens, with the shares of a small collection.
-    fn figures(threads: usize) -> SetJoin {
-        let shape = shapes::zipfian(&mut StdRng::seed_from_u64(37), 60);
-        let sides = Sides::itself(&shape.name, &shape.build);
-        let spec = spec(Measure::Jaccard, 0.7, Pairing::Unordered);
-        let mut join = sides.join(&spec);
-        let statistics = &mut join.statistics;
-        statistics.threads = threads;
-        (statistics.sets, statistics.probed) = (3e5, 3e5);
-        statistics.tokens = 3e5 * 88.0;
-        (statistics.indexed, statistics.lookups, statistics.postings) = (3e6, 6e6, 6e9);
-        join
-    }
-
-    const STRATEGIES: [FilterVerify; 2] = [FilterVerify::AllPairs, FilterVerify::PPJoin];
-
-    /// Many threads would give a device more candidates than it reads meanwhile: they filter first.
-    #[test]
-    fn the_filters_of_many_threads_stand_in_front_of_a_device() {
-        let join = figures(1024);
-        let sent = |strategy: FilterVerify| strategy.cheapest(&join, Verification::Device);
-        assert!(sent(FilterVerify::PPJoin).words > 0);
-        assert!(sent(FilterVerify::AllPairs).signed);
-        // One thread is slower than the device anyway.
-        let sent = FilterVerify::AllPairs.cheapest(&figures(1), Verification::Device);
-        assert!(!sent.signed);
-    }
-
-    /// The device works on those candidates alone that pass.
-    #[test]
-    fn estimates_for_a_device_count_what_is_sent() {
-        for threads in [1, 4, 16] {
-            let join = figures(threads);
-            let statistics = &join.statistics;
-            for strategy in STRATEGIES {
-                let Parts { words, signed, cost } = strategy.cheapest(&join, Verification::Device);
-                let width = SuffixTest::WIDTHS.iter().position(|&w| w == words).unwrap();
-                let passing = match strategy {
-                    FilterVerify::AllPairs => 1.0,
-                    _ => join.suffix_share(width),
-                };
-                let signed = if signed { join.signed_share(width) } else { 1.0 };
-                let sent = sending(statistics, statistics.postings * passing * signed);
-                let off = (cost.device - sent.device).abs() + (cost.transfer - sent.transfer).abs();
-                assert!(off <= 1e-6 * sent.device, "{strategy:?} {threads} {cost:?} {sent:?}");
-                assert!(cost.cpu > sent.cpu);
-            }
-        }
-    }
 }

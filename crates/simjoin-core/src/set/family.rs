@@ -23,6 +23,7 @@ use crate::values::TokenKind;
 /// The six measures over sets of tokens.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SetFamily {
+    on_devices: &'static [&'static dyn Strategy<SetJoin>],
     comparisons: &'static [&'static dyn Strategy<SetJoin>],
 }
 
@@ -51,15 +52,20 @@ impl SetFamily {
         SetMatcher::try_new(predicate, stored, sources)
     }
 
+    /// The family with strategies on devices, which `auto` compares with its own.
+    pub fn with_devices(self, on_devices: &'static [&'static dyn Strategy<SetJoin>]) -> Self {
+        Self { on_devices, ..self }
+    }
+
     /// The family with further strategies, for joins that name them.
-    pub fn with_comparisons(comparisons: &'static [&'static dyn Strategy<SetJoin>]) -> Self {
-        Self { comparisons }
+    pub fn with_comparisons(self, comparisons: &'static [&'static dyn Strategy<SetJoin>]) -> Self {
+        Self { comparisons, ..self }
     }
 
     /// The strategies that `auto` compares, in the order in which equal estimates are preferred, and the
     /// further ones.
     pub fn strategies(&self) -> Vec<StrategyInfo> {
-        StrategyInfo::listed(&[STRATEGIES, self.comparisons])
+        StrategyInfo::listed(&[STRATEGIES, self.on_devices, self.comparisons])
     }
 }
 
@@ -98,7 +104,7 @@ impl Family for SetFamily {
         arguments: [Argument<'_>; 2],
     ) -> Result<Arc<dyn AnyMatcher>> {
         let matcher = self.matcher(predicate, arguments)?;
-        Ok(Arc::new(matcher.with_comparisons(self.comparisons)))
+        Ok(Arc::new(matcher.with_strategies(self.on_devices, self.comparisons)))
     }
 
     fn axis(&self, predicate: Predicate) -> Result<Arc<dyn Axis>> {

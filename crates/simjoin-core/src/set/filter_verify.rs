@@ -2,13 +2,12 @@
 
 use std::sync::Arc;
 
-use crate::engine::{Estimate, PrepareContext, PreparedJoin, Strategy, Terms};
+use crate::engine::{DevicePlace, Estimate, PrepareContext, PreparedJoin, Strategy, Terms};
 use crate::error::Result;
 use crate::set::candidate_join::CandidateJoin;
 use crate::set::candidate_source::CandidateFilter;
 use crate::set::collection::SetCollection;
-use crate::set::costs::{self, Parts, Verification};
-use crate::set::device::DeviceJoin;
+use crate::set::costs::{self, Deciding, Parts};
 use crate::set::filter::{PositionalIndex, PrefixIndex, SignatureScheme};
 use crate::set::join::SetJoin;
 use crate::set::join_spec::JoinSpec;
@@ -36,7 +35,7 @@ impl Strategy<SetJoin> for FilterVerify {
         if join.is_long() {
             join.sample(terms.context)?;
         }
-        let parts = self.cheapest(join, Verification::Cpu);
+        let parts = self.cheapest(join, costs::on_cpu);
         Ok(Estimate::new(Some(parts.cost), parts))
     }
 
@@ -44,63 +43,68 @@ impl Strategy<SetJoin> for FilterVerify {
         &self,
         join: &SetJoin,
         estimate: &Estimate,
-        _: Option<&Arc<DeviceJoin>>,
+        _: Option<&Arc<dyn DevicePlace>>,
         context: PrepareContext<'_>,
     ) -> Result<Arc<dyn PreparedJoin>> {
-        self.prepare_parts(join, *estimate.parts()?, None, context)
+        Ok(Arc::new(self.candidates(join, *estimate.parts()?, context)?))
     }
 }
 
 impl FilterVerify {
-    /// The parts that take the least time where candidates are verified there.
-    pub fn cheapest(self, join: &SetJoin, place: Verification) -> Parts {
+    /// The parts that take the least time where candidates are decided at this cost.
+    pub fn cheapest(self, join: &SetJoin, deciding: Deciding) -> Parts {
         match self {
-            Self::AllPairs => costs::all_pairs(join, place),
-            Self::PPJoin => costs::positional(join, place),
+            Self::AllPairs => costs::all_pairs(join, deciding),
+            Self::PPJoin => costs::positional(join, deciding),
         }
     }
 
     /// The join on the CPU with its cheapest parts, in place of a strategy for which devices lack the memory.
-    pub(crate) fn prepare_on_cpu(
-        self,
-        join: &SetJoin,
-        context: PrepareContext<'_>,
-    ) -> Result<Arc<dyn PreparedJoin>> {
-        self.prepare_parts(join, self.cheapest(join, Verification::Cpu), None, context)
-    }
-
-    /// The join with given parts, its candidates verified on devices where some are given.
     ///
     /// # Errors
     ///
     /// When memory is refused, or the work cancelled.
-    pub fn prepare_parts(
+    pub fn prepare_on_cpu(
+        self,
+        join: &SetJoin,
+        context: PrepareContext<'_>,
+    ) -> Result<Arc<dyn PreparedJoin>> {
+        Ok(Arc::new(self.candidates(join, self.cheapest(join, costs::on_cpu), context)?))
+    }
+
+    /// The join with given parts.
+    ///
+    /// # Errors
+    ///
+    /// When memory is refused, or the work cancelled.
+    pub fn candidates(
         self,
         join: &SetJoin,
         Parts { words, signed, .. }: Parts,
-        device: Option<&Arc<DeviceJoin>>,
         context: PrepareContext<'_>,
-    ) -> Result<Arc<dyn PreparedJoin>> {
+    ) -> Result<CandidateJoin> {
         let scheme = signed.then(|| join.scheme());
-        self.prepare_with(Arc::clone(&join.build), join.spec, (words, scheme), device, context)
+        self.candidates_with(Arc::clone(&join.build), join.spec, (words, scheme), context)
     }
 
     /// The join with posting signatures of `words` words of 32 bits (those of PPJoin: 0, 1, 2 or
     /// 4) and, where there is a scheme, the bitmap filter.
-    pub(crate) fn prepare_with(
+    ///
+    /// # Errors
+    ///
+    /// When memory is refused, or the work cancelled.
+    pub fn candidates_with(
         self,
         build: Arc<SetCollection>,
         spec: JoinSpec,
         (words, scheme): (usize, Option<SignatureScheme>),
-        device: Option<&Arc<DeviceJoin>>,
         context: PrepareContext<'_>,
-    ) -> Result<Arc<dyn PreparedJoin>> {
+    ) -> Result<CandidateJoin> {
         let sets = Arc::clone(&build);
         let filter: Arc<dyn CandidateFilter> = match self {
             Self::AllPairs => Arc::new(PrefixIndex::try_new(sets, spec, context)?),
             Self::PPJoin => Arc::new(PositionalIndex::try_new(sets, spec, words, context)?),
         };
-        let join = CandidateJoin::new(build, spec, filter).signed(scheme, context)?;
-        Ok(join.on(device, context.reservation))
+        CandidateJoin::new(build, spec, filter).signed(scheme, context)
     }
 }

@@ -10,7 +10,7 @@ use crate::set::runs::{Run, SetId};
 /// The sets of a unit that match themselves, where each unordered pair is decided once. No filter
 /// need find them: a set has all its tokens in common with itself, so that its size decides.
 #[derive(Debug)]
-pub(crate) struct SelfMatches {
+pub struct SelfMatches {
     /// The sets that are left.
     unit: SetUnit,
     spec: JoinSpec,
@@ -18,7 +18,7 @@ pub(crate) struct SelfMatches {
 
 impl SelfMatches {
     /// The self-matches of a unit; `None` where no set is paired with itself.
-    pub(crate) fn of(unit: &SetUnit, spec: &JoinSpec) -> Option<Self> {
+    pub fn of(unit: &SetUnit, spec: &JoinSpec) -> Option<Self> {
         (spec.pairing == Pairing::Unordered).then(|| Self { unit: unit.clone(), spec: *spec })
     }
 
@@ -37,7 +37,7 @@ impl SelfMatches {
 
     /// Adds matches until all are given or the buffer is full, and their number to `given`. Returns
     /// whether all are given.
-    pub(crate) fn give(&mut self, matches: &mut MatchBuffer, given: &mut u64) -> bool {
+    pub fn give(&mut self, matches: &mut MatchBuffer, given: &mut u64) -> bool {
         let SetUnit { number, items: sets, range } = &mut self.unit;
         matches.begin(*number);
         while let Some((run, ids)) = next_run(sets, range) {

@@ -3,10 +3,9 @@
 use std::any::Any;
 use std::sync::Arc;
 
-use crate::engine::{DevicePlace, Join, PrepareContext, StartTimes};
+use crate::engine::PrepareContext;
 use crate::error::Result;
 use crate::set::collection::SetCollection;
-use crate::set::device::DeviceJoin;
 use crate::set::filter::{SignatureScheme, SuffixTest};
 use crate::set::join_spec::JoinSpec;
 use crate::set::sample::{Extent, Sampled, expected_share};
@@ -29,10 +28,6 @@ pub struct SetJoin {
     sampled: Option<Sampled>,
     /// Figures of which the strategies alone know the types.
     figures: Vec<Arc<dyn Any + Send + Sync>>,
-}
-
-impl Join for SetJoin {
-    type Devices = DeviceJoin;
 }
 
 impl SetJoin {
@@ -129,7 +124,7 @@ impl SetJoin {
 
     /// The share of admissible pairs that the first `words` words of their signatures let pass;
     /// 0 where nothing was sampled.
-    pub(crate) fn signature_share(&self, words: usize) -> f64 {
+    pub fn signature_share(&self, words: usize) -> f64 {
         self.sampled.as_ref().map_or(0.0, |s| s.signatures.get(words - 1).copied().unwrap_or(0.0))
     }
 
@@ -147,7 +142,7 @@ impl SetJoin {
     }
 
     /// Words of a signature.
-    pub(crate) fn signature_words(&self) -> usize {
+    pub fn signature_words(&self) -> usize {
         self.sampled.as_ref().map_or(1, |s| s.scheme.words())
     }
 
@@ -160,17 +155,7 @@ impl SetJoin {
     }
 
     /// The share of these whose sets' signatures let the pair pass.
-    pub(crate) fn signed_share(&self, width: usize) -> f64 {
+    pub fn signed_share(&self, width: usize) -> f64 {
         self.sampled.as_ref().map_or(0.5, |s| s.signed[width])
-    }
-}
-
-impl DevicePlace for DeviceJoin {
-    fn has_refused(&self) -> bool {
-        self.devices.have_refused()
-    }
-
-    fn start_times(&self) -> StartTimes {
-        self.devices.start_times()
     }
 }

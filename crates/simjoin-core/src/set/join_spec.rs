@@ -60,7 +60,7 @@ impl JoinSpec {
 
     /// Where each unordered pair is decided once: the sizes `(least, greatest)` of the sets that are no
     /// smaller than a set of this size and may match it; `None` where no such set can.
-    pub(crate) fn sizes_from(&self, size: u32) -> Option<(u32, u32)> {
+    pub fn sizes_from(&self, size: u32) -> Option<(u32, u32)> {
         let (_, greatest) = self.bounds.size_range(self.probe_role, size)?;
         let equal_only = greatest == size && self.requires_all(size);
         (!equal_only).then_some((size, greatest))

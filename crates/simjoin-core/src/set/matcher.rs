@@ -6,19 +6,17 @@ use arrow::array::{Array, AsArray};
 use arrow::datatypes::{Int64Type, UInt64Type};
 
 use crate::engine::{
-    self, Argument, Axis, Collection, DeviceRequest, Domain, EncodeInput, Encoded, Encoding,
-    FinishContext, Growth, ItemPair, KeyDictionary, MatchSpec, Matcher, Origin, Pairing,
-    PrepareContext, RowGroups, Scratch, StoredForm, Strategy, StrategyName, WorkStep,
+    self, Argument, Axis, Collection, Domain, EncodeInput, Encoded, Encoding, FinishContext,
+    Growth, ItemPair, KeyDictionary, MatchSpec, Matcher, Origin, Pairing, PrepareContext,
+    RowGroups, Scratch, StoredForm, Strategy, StrategyName, WorkStep,
 };
 use crate::error::Result;
 use crate::memory::Memory;
-use crate::offload;
 use crate::predicate::{Call, Predicate, Side};
 use crate::set::axis::SizeAxis;
 use crate::set::bitsliced::BitSliced;
 use crate::set::candidates::CandidateChunk;
 use crate::set::collection::SetCollection;
-use crate::set::device::DeviceJoin;
 use crate::set::encode::builder::Tokenizers;
 use crate::set::encode::finish::{finish, finish_growth};
 use crate::set::encode::partners::Partners;
@@ -43,6 +41,7 @@ pub(crate) struct SetMatcher {
     stored: [StoredTokens; 2],
     sources: Sources,
     axis: SizeAxis,
+    strategies: Vec<&'static dyn Strategy<SetJoin>>,
     comparisons: &'static [&'static dyn Strategy<SetJoin>],
 }
 
@@ -69,7 +68,8 @@ impl SetMatcher {
         sources: Sources,
     ) -> Result<Self> {
         let axis = SizeAxis::try_new(predicate)?;
-        Ok(Self { predicate, stored, sources, axis, comparisons: &[] })
+        let strategies = STRATEGIES.to_vec();
+        Ok(Self { predicate, stored, sources, axis, strategies, comparisons: &[] })
     }
 
     fn reading(&self, side: Side, encoder: BuildEncoder) -> BuildEncoder {
@@ -78,11 +78,13 @@ impl SetMatcher {
         encoder.stored_as(self.stored[side as usize]).reading(tokenizers)
     }
 
-    /// The predicate with further strategies, for joins that name them.
-    pub(crate) fn with_comparisons(
-        self,
+    /// The predicate with strategies on devices, and with further ones for joins that name them.
+    pub(crate) fn with_strategies(
+        mut self,
+        on_devices: &[&'static dyn Strategy<SetJoin>],
         comparisons: &'static [&'static dyn Strategy<SetJoin>],
     ) -> Self {
+        self.strategies.extend(on_devices);
         Self { comparisons, ..self }
     }
 }
@@ -166,7 +168,7 @@ impl Matcher for SetMatcher {
     }
 
     fn strategies(&self) -> &[&'static dyn Strategy<SetJoin>] {
-        STRATEGIES
+        &self.strategies
     }
 
     fn comparisons(&self) -> &[&'static dyn Strategy<SetJoin>] {
@@ -189,20 +191,6 @@ impl Matcher for SetMatcher {
         };
         let spec = JoinSpec::new(&self.predicate, spec)?;
         strategies::join(Arc::clone(build), spec, probes, context)
-    }
-
-    fn note_loss(&self, nanos: f64) {
-        offload::note_loss(nanos);
-    }
-
-    fn open_device(
-        &self,
-        build: &Arc<SetCollection>,
-        spec: &MatchSpec,
-        request: &DeviceRequest,
-    ) -> Result<Arc<DeviceJoin>> {
-        let spec = JoinSpec::new(&self.predicate, spec)?;
-        Ok(DeviceJoin::open(build, &spec, request)?)
     }
 
     fn work(&self, sets: &SetCollection, spec: &MatchSpec) -> Result<Vec<WorkStep>> {

@@ -20,23 +20,23 @@ const SETS_PER_SLICE: usize = if cfg!(test) { 7 } else { 1 << 16 };
 /// A nested loop over the sets. It prepares nothing, and its cursors take little memory, whatever
 /// the number of sets.
 #[derive(Debug)]
-pub(in crate::set) struct NestedLoop {
+pub struct NestedLoop {
     build: Arc<SetCollection>,
     spec: JoinSpec,
 }
 
 impl NestedLoop {
-    pub(in crate::set) fn new(build: Arc<SetCollection>, spec: JoinSpec) -> Self {
+    pub fn new(build: Arc<SetCollection>, spec: JoinSpec) -> Self {
         Self { build, spec }
     }
 
     /// The bytes of a cursor over the sets of `build`, whatever is fed to it.
-    pub(in crate::set) fn footprint(build: &SetCollection) -> usize {
+    pub fn footprint(build: &SetCollection) -> usize {
         CandidateChunk::footprint(CHUNK) + SizeBounds::footprint(build.runs())
     }
 
     /// A cursor for which the caller holds [`Self::footprint`].
-    pub(in crate::set) fn cursor(&self) -> Box<dyn Cursor> {
+    pub fn cursor(&self) -> Box<dyn Cursor> {
         let (build, spec) = (Arc::clone(&self.build), self.spec);
         let pairs = AdmissiblePairs {
             build: Arc::clone(&build),

@@ -4,28 +4,19 @@ use std::sync::Arc;
 
 use crate::engine::{PrepareContext, Strategy};
 use crate::error::Result;
-use crate::set::bitmap::{BitmapBlocks, BitmapTiles};
+use crate::set::bitmap::BitmapBlocks;
 use crate::set::bitsliced::{self, BitSliced};
-use crate::set::bwjoin::IndexedJoin;
 use crate::set::collection::SetCollection;
 use crate::set::costs;
 use crate::set::filter_verify::FilterVerify;
 use crate::set::join::SetJoin;
 use crate::set::join_spec::JoinSpec;
-use crate::set::scancount::{LargeSets, ScanCount};
+use crate::set::scancount::ScanCount;
 use crate::set::statistics::Statistics;
 
-/// Every strategy that `auto` compares, in the order in which equal estimates are preferred.
-pub static STRATEGIES: &[&dyn Strategy<SetJoin>] = &[
-    &BitmapBlocks,
-    &BitmapTiles,
-    &FilterVerify::PPJoin,
-    &FilterVerify::AllPairs,
-    &BitSliced,
-    &ScanCount,
-    &LargeSets,
-    &IndexedJoin,
-];
+/// Every strategy on the CPU that `auto` compares, in the order in which equal estimates are preferred.
+pub static STRATEGIES: &[&dyn Strategy<SetJoin>] =
+    &[&BitmapBlocks, &FilterVerify::PPJoin, &FilterVerify::AllPairs, &BitSliced, &ScanCount];
 
 /// A join for a choice among the strategies, with `probes` times as many probe rows as build rows.
 ///

@@ -112,7 +112,7 @@ impl Simd {
     }
 
     /// Whether products of [`Bytes`] take a fraction of the time of those of [`Floats`].
-    pub(crate) fn has_quick_bytes(self) -> bool {
+    pub fn has_quick_bytes(self) -> bool {
         self.form == Form::Avx512 || self.matrix != Matrix::Absent
     }
 

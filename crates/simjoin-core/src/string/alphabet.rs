@@ -31,7 +31,7 @@ pub(super) struct Code {
 /// such as digits, have one each, and the letters of each script share the others with those of other scripts:
 /// the frequent ones with the rare ones, so that texts of two scripts differ by their codes.
 #[derive(Debug)]
-pub(super) struct Alphabet {
+pub struct Alphabet {
     ascii: [Code; ASCII],
     others: HashMap<char, Code, FixedState>,
     /// The distinct scalars.

@@ -14,7 +14,7 @@ use crate::engine::{ItemId, KeyId, MatchSpec, Pairing, RowGroups, collection};
 
 /// A row that has been read.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct ReadRow {
+pub struct ReadRow {
     /// Its number in the order of the input.
     pub row: u32,
     pub key: KeyId,
@@ -36,7 +36,7 @@ impl ReadRow {
 
 /// Rows that have been read, with their texts.
 #[derive(Debug, Clone, Default)]
-pub(super) struct ReadRows {
+pub struct ReadRows {
     pub rows: Vec<ReadRow>,
     pub text: String,
 }
@@ -50,7 +50,7 @@ impl ReadRows {
 
 /// Neighbouring items of one blocking key and one length.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Run {
+pub struct Run {
     pub key: KeyId,
     /// The number of scalars.
     pub len: u32,
@@ -60,19 +60,19 @@ pub(super) struct Run {
 /// The distinct texts of each blocking key, by the key, the length and, of one length, an order in which
 /// similar texts lie near each other.
 #[derive(Debug)]
-pub(crate) struct Strings {
+pub struct Strings {
     /// The texts one behind the other, and where each begins.
     pub(super) text: String,
     pub(super) text_starts: Vec<usize>,
     /// The codes of their scalars, and where those of each text begin.
-    pub(super) codes: Vec<u8>,
-    pub(super) code_starts: Vec<usize>,
+    pub codes: Vec<u8>,
+    pub code_starts: Vec<usize>,
     /// The page of each text.
     pub(super) pages: Vec<Page>,
     /// The bits of the scalars of each text; none where each scalar of the build side has a code of its own.
     pub(super) scalar_bits: Vec<u64>,
     pub(super) runs: Vec<Run>,
-    pub(super) alphabet: Arc<Alphabet>,
+    pub alphabet: Arc<Alphabet>,
     /// The elements that tell the texts of each run of a build side apart.
     pub(super) elements: Option<Elements>,
     pub(super) groups: RowGroups,
@@ -104,26 +104,26 @@ impl Strings {
     }
 
     /// The number of items.
-    pub(super) fn len(&self) -> u32 {
+    pub fn len(&self) -> u32 {
         self.pages.len() as u32
     }
 
     /// The text of an item.
     #[inline]
-    pub(super) fn text(&self, item: ItemId) -> &str {
+    pub fn text(&self, item: ItemId) -> &str {
         let range = self.text_starts[item as usize]..self.text_starts[item as usize + 1];
         self.text.get(range).unwrap_or_default()
     }
 
     /// The codes of the scalars of an item.
     #[inline]
-    pub(super) fn codes(&self, item: ItemId) -> &[u8] {
+    pub fn codes(&self, item: ItemId) -> &[u8] {
         &self.codes[self.code_starts[item as usize]..self.code_starts[item as usize + 1]]
     }
 
     /// The page of an item.
     #[inline]
-    pub(super) fn page(&self, item: ItemId) -> Page {
+    pub fn page(&self, item: ItemId) -> Page {
         self.pages[item as usize]
     }
 
@@ -138,7 +138,7 @@ impl Strings {
         self.runs.iter().map(|run| run.len).max().unwrap_or(0) as usize
     }
 
-    pub(super) fn runs(&self) -> &[Run] {
+    pub fn runs(&self) -> &[Run] {
         &self.runs
     }
 
@@ -157,7 +157,7 @@ impl Strings {
     }
 
     /// The items of a key.
-    pub(super) fn items_of(&self, key: KeyId) -> Range<ItemId> {
+    pub fn items_of(&self, key: KeyId) -> Range<ItemId> {
         let first = |key: u64| self.runs.partition_point(|run| u64::from(run.key) < key);
         let item = |place: usize| match self.runs.get(place) {
             Some(run) => run.items.start,
@@ -167,12 +167,12 @@ impl Strings {
     }
 
     /// The run of an item.
-    pub(super) fn run_of(&self, item: ItemId) -> Option<&Run> {
+    pub fn run_of(&self, item: ItemId) -> Option<&Run> {
         self.runs.get(self.runs.partition_point(|run| run.items.end <= item))
     }
 
     /// The probe texts that a join expects, by those of this build side.
-    pub(super) fn probe_ratio(&self, spec: &MatchSpec) -> f64 {
+    pub fn probe_ratio(&self, spec: &MatchSpec) -> f64 {
         match spec.pairing() {
             Pairing::Unordered => 1.0,
             Pairing::All => spec.probe_rows.ratio(self.groups.row_count()),

@@ -18,10 +18,10 @@ use crate::error::{Result, exec_err};
 use crate::memory::Reservation;
 
 /// The bytes of a cursor, whatever the build side.
-pub(super) const CURSOR_BYTES: usize = Finder::BYTES;
+pub const CURSOR_BYTES: usize = Finder::BYTES;
 
 /// The bytes of a cursor that follow the texts of the build side.
-pub(super) fn scratch_bytes_of(join: &StringJoin) -> usize {
+pub fn scratch_bytes_of(join: &StringJoin) -> usize {
     scratch_bytes(join.threshold, join.build.longest(), join.build.runs().len())
 }
 
@@ -87,7 +87,7 @@ impl Partners {
 }
 
 /// Looks for the partners of probe items, one after the other, run by run.
-pub(super) struct StringWorker {
+pub struct StringWorker {
     join: Arc<StringJoin>,
     finder: Finder,
     decider: Decider,
@@ -115,7 +115,7 @@ impl StringWorker {
     }
 
     /// A worker for whose memory the caller answers.
-    pub(super) fn new(join: Arc<StringJoin>, finder: Finder) -> Self {
+    pub fn new(join: Arc<StringJoin>, finder: Finder) -> Self {
         let decider = Decider::new(join.threshold, join.spec.need);
         Self {
             join,
@@ -243,7 +243,7 @@ fn count_all(
 }
 
 /// Fails unless all texts of a key have `len` scalars, as the function does for a pair.
-pub(super) fn check_lens(build: &Strings, key: u32, len: u32) -> Result<()> {
+pub fn check_lens(build: &Strings, key: u32, len: u32) -> Result<()> {
     let runs = &build.runs()[build.runs_within(key, &(0..u64::MAX))];
     match runs.iter().find(|run| run.len != len) {
         None => Ok(()),

@@ -10,7 +10,7 @@ use super::value::{PairWork, Scalars, with_symbols};
 use crate::engine::{ItemId, MatchNeed};
 
 /// Decides pairs of one probe item.
-pub(super) struct Decider {
+pub struct Decider {
     threshold: Threshold,
     /// Whether matches need their distance.
     needs_distance: bool,
@@ -27,7 +27,7 @@ impl Decider {
     /// Steps of deciding pairs that take a millisecond at least.
     pub(super) const SLICE: usize = 1 << 18;
 
-    pub(super) fn new(threshold: Threshold, need: MatchNeed) -> Self {
+    pub fn new(threshold: Threshold, need: MatchNeed) -> Self {
         let function = threshold.function;
         Self {
             threshold,
@@ -46,7 +46,7 @@ impl Decider {
     }
 
     /// Takes up a probe text.
-    pub(super) fn begin(&mut self, probes: &Strings, probe: ItemId) {
+    pub fn begin(&mut self, probes: &Strings, probe: ItemId) {
         self.page = probes.page(probe);
         self.scalar_bits = probes.scalar_bits(probe);
         self.scalars[0].begin(probes.text(probe));
@@ -56,7 +56,7 @@ impl Decider {
     /// where the texts do not match. `distance` is that of their codes, or [`UNKNOWN`]. Adds the steps taken to
     /// `work`.
     #[inline]
-    pub(super) fn decide(
+    pub fn decide(
         &mut self,
         probe: &str,
         build: &Strings,

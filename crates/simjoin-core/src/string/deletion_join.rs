@@ -8,11 +8,10 @@ use super::collection::Strings;
 use super::deletions::{
     Deletions, MAX_K, Own, OwnProbes, OwnSearcher, Probes, Searcher, Symbols, residuals,
 };
-use super::device::StringDevices;
 use super::join::StringJoin;
 use super::rules::Symbol;
 use crate::engine::{
-    Cost, Cursor, Estimate, ItemId, Lookup, Match, MatchSpec, Pairing, PrepareContext,
+    Cost, Cursor, DevicePlace, Estimate, ItemId, Lookup, Match, MatchSpec, Pairing, PrepareContext,
     PreparedJoin, Strategy, Terms, Unit, lookup_cursor,
 };
 use crate::error::{Result, internal_err, resources_err};
@@ -91,7 +90,7 @@ impl Strategy<StringJoin> for Neighbourhoods {
         &self,
         join: &StringJoin,
         _: &Estimate,
-        _: Option<&Arc<StringDevices>>,
+        _: Option<&Arc<dyn DevicePlace>>,
         context: PrepareContext<'_>,
     ) -> Result<Arc<dyn PreparedJoin>> {
         let Some(edits) = join.threshold.deletions() else {

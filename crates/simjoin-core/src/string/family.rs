@@ -7,15 +7,34 @@ use arrow::datatypes::DataType;
 use super::axis::LengthAxis;
 use super::encode::TextValues;
 use super::function::{FAMILY, StringFunction};
+use super::join::StringJoin;
 use super::matcher::StringMatcher;
+use super::strategies::STRATEGIES;
 use super::threshold::Threshold;
-use crate::engine::{AnyMatcher, Argument, Axis, Family, PlaceReader, RowPlaces, check_arguments};
+use crate::engine::{
+    AnyMatcher, Argument, Axis, Family, PlaceReader, RowPlaces, Strategy, StrategyInfo,
+    check_arguments,
+};
 use crate::error::{Result, plan_err};
 use crate::predicate::{Function, Predicate, Side};
 
 /// Joins by the distance or the similarity of texts.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct StringFamily;
+pub struct StringFamily {
+    on_devices: &'static [&'static dyn Strategy<StringJoin>],
+}
+
+impl StringFamily {
+    /// The family with strategies on devices, which `auto` compares with its own.
+    pub fn with_devices(self, on_devices: &'static [&'static dyn Strategy<StringJoin>]) -> Self {
+        Self { on_devices }
+    }
+
+    /// The strategies that `auto` compares, in the order in which equal estimates are preferred.
+    pub fn strategies(&self) -> Vec<StrategyInfo> {
+        StrategyInfo::listed(&[&STRATEGIES, self.on_devices])
+    }
+}
 
 /// Whether a column of this type holds texts.
 fn holds_text(data_type: &DataType) -> bool {
@@ -53,7 +72,7 @@ impl Family for StringFamily {
     ) -> Result<Arc<dyn AnyMatcher>> {
         let names = ["text", ", for example with CAST(x AS VARCHAR)"];
         check_arguments(&predicate.call, arguments, holds_text, names)?;
-        Ok(Arc::new(StringMatcher::new(Threshold::of(&predicate)?)))
+        Ok(Arc::new(StringMatcher::new(Threshold::of(&predicate)?, self.on_devices)))
     }
 
     fn axis(&self, predicate: Predicate) -> Result<Arc<dyn Axis>> {

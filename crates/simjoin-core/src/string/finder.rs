@@ -16,7 +16,7 @@ use crate::simd::Simd;
 
 /// Finds build items for one probe item after the other.
 #[derive(Debug)]
-pub(super) struct Finder {
+pub struct Finder {
     /// None: every item may match.
     boxes: Option<Arc<Boxes>>,
     /// Whether boxes rule items out. Otherwise lanes compare all.
@@ -85,7 +85,7 @@ impl Alikes {
 }
 
 /// Whether the function counts edits as lanes do.
-pub(super) fn counts_as_lanes(function: StringFunction) -> bool {
+pub fn counts_as_lanes(function: StringFunction) -> bool {
     matches!(function, StringFunction::Levenshtein | StringFunction::LevenshteinSimilarity)
 }
 
@@ -99,7 +99,7 @@ fn is_jaros(function: StringFunction) -> bool {
 }
 
 /// The greatest distance of Levenshtein of two texts with so many edits of a function, where edits bound it.
-pub(super) fn levenshtein_of(function: StringFunction, most: u32) -> Option<u32> {
+pub fn levenshtein_of(function: StringFunction, most: u32) -> Option<u32> {
     match function {
         // A replacement takes two insertions and deletions.
         StringFunction::Levenshtein
@@ -139,7 +139,7 @@ impl Finder {
     }
 
     /// A finder of all items, which takes no memory for them.
-    pub(super) fn without_index(threshold: Threshold, simd: Simd) -> Self {
+    pub fn without_index(threshold: Threshold, simd: Simd) -> Self {
         let (alikes, scratch) = (Alikes::default(), Probe::new());
         Self { boxes: None, uses_boxes: false, threshold, alikes, simd, scratch }
     }

@@ -22,7 +22,7 @@ const LEAST_ITEMS: usize = if cfg!(test) { 1 << 4 } else { 1 << 10 };
 
 /// How a collection is made.
 #[derive(Clone)]
-pub(super) struct Gathering<'a> {
+pub struct Gathering<'a> {
     /// The alphabet of the build side; `None` for the build side itself.
     pub alphabet: Option<Arc<Alphabet>>,
     /// Whether texts of the build side that begin alike lie near each other.
@@ -93,7 +93,7 @@ impl Strings {
     /// # Errors
     ///
     /// When the work is cancelled.
-    pub(super) fn gather(parts: &[ReadRows], how: Gathering<'_>) -> Result<Self> {
+    pub fn gather(parts: &[ReadRows], how: Gathering<'_>) -> Result<Self> {
         let Gathering { alphabet, by_prefix, threads, cancel } = how;
         let rows: Vec<&[ReadRow]> = parts.iter().map(|part| part.rows.as_slice()).collect();
         let count: usize = rows.iter().map(|rows| rows.len()).sum();
@@ -413,7 +413,7 @@ fn permute<T: Copy>(
 }
 
 /// The result of work that only the flag ends.
-pub(super) fn not_cancelled<T>(result: Result<T, Cancelled>, cancel: &CancelFlag) -> Result<T> {
+pub fn not_cancelled<T>(result: Result<T, Cancelled>, cancel: &CancelFlag) -> Result<T> {
     match result {
         Ok(result) => Ok(result),
         Err(Cancelled) => {

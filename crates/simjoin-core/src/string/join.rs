@@ -16,9 +16,9 @@ use crate::simd::{Form, Simd};
 /// A build side and what is asked of it.
 #[derive(Debug, Clone)]
 pub struct StringJoin {
-    pub(super) build: Arc<Strings>,
-    pub(super) threshold: Threshold,
-    pub(super) spec: MatchSpec,
+    pub build: Arc<Strings>,
+    pub threshold: Threshold,
+    pub spec: MatchSpec,
     /// The index, once it has been made.
     boxes: Option<Arc<Boxes>>,
     /// The pairs of texts that match, for an index of deletions, once they have been estimated.
@@ -29,7 +29,7 @@ pub struct StringJoin {
 
 /// The work of a join, as a sample of build items shows it.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct SampledWork {
+pub struct SampledWork {
     /// Nanoseconds of a core for all of it, and for the pairs that are decided one by one.
     pub cpu: f64,
     pub undecided: f64,
@@ -92,7 +92,7 @@ fn cost(met: &Met, len: u32, simd: Simd) -> f64 {
 }
 
 impl StringJoin {
-    pub(super) fn new(build: Arc<Strings>, threshold: Threshold, spec: MatchSpec) -> Self {
+    pub fn new(build: Arc<Strings>, threshold: Threshold, spec: MatchSpec) -> Self {
         Self { build, threshold, spec, boxes: None, sampled_pairs: None, sampled_work: None }
     }
 
@@ -148,7 +148,7 @@ impl StringJoin {
 
     /// The places of the runs that may match the items of a run of probe items, up to it where these are
     /// the build items and each pair is met once.
-    pub(super) fn partners(&self, run: &Run) -> Range<usize> {
+    pub fn partners(&self, run: &Run) -> Range<usize> {
         let mut runs = self.build.runs_within(run.key, &self.threshold.partner_lens(run.len));
         if self.spec.pairing() == Pairing::Unordered {
             let own = self.build.runs().partition_point(|of| of.items.start <= run.items.start);
@@ -158,7 +158,7 @@ impl StringJoin {
     }
 
     /// This join with another question.
-    pub(super) fn with_spec(&self, spec: MatchSpec) -> Self {
+    pub fn with_spec(&self, spec: MatchSpec) -> Self {
         Self { spec, sampled_work: None, ..self.clone() }
     }
 
@@ -167,7 +167,7 @@ impl StringJoin {
     /// # Errors
     ///
     /// When memory is refused, or the work cancelled.
-    pub(super) fn sampled_work(
+    pub fn sampled_work(
         &mut self,
         uses_boxes: bool,
         context: PrepareContext<'_>,

@@ -6,7 +6,6 @@ use super::axis::LengthAxis;
 use super::collection::Strings;
 use super::cursor::CURSOR_BYTES;
 use super::deletion_join::{self, Neighbourhoods};
-use super::device::StringDevices;
 use super::encode::TextValues;
 use super::finder::{boxes_bytes, scratch_bytes};
 use super::function::StringFunction;
@@ -15,11 +14,10 @@ use super::strategies;
 use super::threshold::Threshold;
 use super::value::Values;
 use crate::engine::{
-    Axis, BuildEncoder, DeviceRequest, Encoding, Growth, ItemPair, KeyDictionary, MatchSpec,
-    Matcher, Pairing, PrepareContext, RowEncoder, RowMatcher, Strategy, StrategyName, WorkStep,
+    Axis, BuildEncoder, Encoding, Growth, ItemPair, KeyDictionary, MatchSpec, Matcher, Pairing,
+    PrepareContext, RowEncoder, RowMatcher, Strategy, StrategyName, WorkStep,
 };
 use crate::error::{Result, internal_err};
-use crate::offload;
 use crate::predicate::Call;
 
 /// A function of texts with its threshold.
@@ -27,11 +25,17 @@ use crate::predicate::Call;
 pub(super) struct StringMatcher {
     threshold: Threshold,
     values: TextValues,
+    strategies: Vec<&'static dyn Strategy<StringJoin>>,
 }
 
 impl StringMatcher {
-    pub(super) fn new(threshold: Threshold) -> Self {
-        Self { threshold, values: TextValues::new(LengthAxis::new(threshold)) }
+    /// The predicate, with further strategies on devices.
+    pub(super) fn new(
+        threshold: Threshold,
+        on_devices: &[&'static dyn Strategy<StringJoin>],
+    ) -> Self {
+        let strategies = [strategies::of(threshold), on_devices].concat();
+        Self { threshold, values: TextValues::new(LengthAxis::new(threshold)), strategies }
     }
 }
 
@@ -80,7 +84,7 @@ impl Matcher for StringMatcher {
     }
 
     fn strategies(&self) -> &[&'static dyn Strategy<StringJoin>] {
-        strategies::of(self.threshold)
+        &self.strategies
     }
 
     fn join(
@@ -90,19 +94,6 @@ impl Matcher for StringMatcher {
         _: PrepareContext<'_>,
     ) -> Result<StringJoin> {
         Ok(StringJoin::new(Arc::clone(build), self.threshold, *spec))
-    }
-
-    fn note_loss(&self, nanos: f64) {
-        offload::note_loss(nanos);
-    }
-
-    fn open_device(
-        &self,
-        build: &Arc<Strings>,
-        spec: &MatchSpec,
-        request: &DeviceRequest,
-    ) -> Result<Arc<StringDevices>> {
-        Ok(StringDevices::open(build, self.threshold, spec, request)?)
     }
 
     fn work(&self, strings: &Strings, spec: &MatchSpec) -> Result<Vec<WorkStep>> {

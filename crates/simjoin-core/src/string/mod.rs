@@ -8,7 +8,6 @@
 //! axis.rs         places, by length    boxes/          an index of similar texts
 //! lanes/          the edit distances of 64 texts at a time
 //! deletions/      an index of what is left after deletions: deletion_join.rs joins by it
-//! device/         boxes on a GPU
 //! columns/        a function of two columns, outside joins
 //! finder.rs       the build items for a probe item
 //! decide.rs       pairs that are left  cursor.rs       one partition of the join
@@ -21,30 +20,29 @@
 //! share one: distances of codes are never greater than those of scalars, and what codes do not tell is
 //! decided on the scalars.
 
-mod alphabet;
+pub mod alphabet;
 mod axis;
-mod boxes;
-mod collection;
+pub mod boxes;
+pub mod collection;
 mod columns;
-mod cursor;
-mod decide;
+pub mod cursor;
+pub mod decide;
 mod deletion_join;
 mod deletions;
-mod device;
 mod encode;
 mod family;
-mod finder;
-mod function;
-mod gather;
-mod join;
+pub mod finder;
+pub mod function;
+pub mod gather;
+pub mod join;
 mod lanes;
 mod matcher;
 mod page;
-mod prepared;
+pub mod prepared;
 mod rules;
 mod strategies;
-mod threshold;
-mod value;
+pub mod threshold;
+pub mod value;
 
 #[cfg(test)]
 mod tests;
@@ -52,5 +50,6 @@ mod tests;
 pub use columns::{ColumnValues, TextColumn, Unequal};
 pub use family::StringFamily;
 pub use function::StringFunction;
+pub use join::StringJoin;
 pub use strategies::STRATEGIES;
 pub use value::Value;

@@ -4,7 +4,7 @@
 /// tell whether two texts of pages that [agree](Page::tells) are equal, scalar by scalar.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[repr(transparent)]
-pub(super) struct Page(u8);
+pub struct Page(u8);
 
 impl Page {
     /// The page of scalars whose codes no others have, with which all pages agree.
@@ -21,7 +21,7 @@ impl Page {
     }
 
     /// The number of the page, as kernels read it.
-    pub(super) fn number(self) -> u8 {
+    pub fn number(self) -> u8 {
         self.0
     }
 

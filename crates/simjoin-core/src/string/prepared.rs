@@ -11,7 +11,7 @@ use crate::memory::Memory;
 
 /// A join by lanes.
 #[derive(Debug)]
-pub(super) struct Prepared {
+pub struct Prepared {
     join: Arc<StringJoin>,
     boxes: Arc<Boxes>,
     uses_boxes: bool,
@@ -23,7 +23,7 @@ impl Prepared {
     /// # Errors
     ///
     /// When memory is refused, or the work cancelled.
-    pub(super) fn new(
+    pub fn new(
         mut join: StringJoin,
         uses_boxes: bool,
         context: PrepareContext<'_>,

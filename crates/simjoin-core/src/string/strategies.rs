@@ -3,28 +3,20 @@
 use std::sync::Arc;
 
 use super::deletion_join::Neighbourhoods;
-use super::device::{self, StringDevices};
 use super::join::StringJoin;
 use super::prepared::Prepared;
 use super::threshold::Threshold;
-use crate::engine::{
-    Cost, Estimate, Join, Placement, PrepareContext, PreparedJoin, Strategy, Terms, required_device,
-};
+use crate::engine::{Cost, DevicePlace, Estimate, PrepareContext, PreparedJoin, Strategy, Terms};
 use crate::error::Result;
 
-impl Join for StringJoin {
-    type Devices = StringDevices;
-}
-
-/// Every strategy that `auto` compares, in the order in which equal estimates are preferred.
-pub static STRATEGIES: [&dyn Strategy<StringJoin>; 4] =
-    [&BOXES, &BoxesOnDevices, &NESTED_LOOP, &Neighbourhoods];
+/// Every strategy on the CPU that `auto` compares, in the order in which equal estimates are preferred.
+pub static STRATEGIES: [&dyn Strategy<StringJoin>; 3] = [&BOXES, &NESTED_LOOP, &Neighbourhoods];
 
 /// The strategies of a threshold: deletions serve few edits alone.
 pub(super) fn of(threshold: Threshold) -> &'static [&'static dyn Strategy<StringJoin>] {
     match threshold.deletions() {
         Some(_) => &STRATEGIES,
-        None => &STRATEGIES[..3],
+        None => &STRATEGIES[..2],
     }
 }
 
@@ -54,38 +46,9 @@ impl Strategy<StringJoin> for Lanes {
         &self,
         join: &StringJoin,
         _: &Estimate,
-        _: Option<&Arc<StringDevices>>,
+        _: Option<&Arc<dyn DevicePlace>>,
         context: PrepareContext<'_>,
     ) -> Result<Arc<dyn PreparedJoin>> {
         Ok(Arc::new(Prepared::new(join.clone(), self.uses_boxes, context)?))
-    }
-}
-
-/// Boxes on devices.
-#[derive(Debug)]
-struct BoxesOnDevices;
-
-impl Strategy<StringJoin> for BoxesOnDevices {
-    fn name(&self) -> &'static str {
-        BOXES.name()
-    }
-
-    fn placement(&self) -> Placement {
-        Placement::Gpu
-    }
-
-    fn estimate(&self, join: &mut StringJoin, terms: &Terms<'_>) -> Result<Estimate> {
-        let work = join.sampled_work(true, terms.context)?;
-        Ok(Estimate::new(Some(device::estimate(join, &work)), ()))
-    }
-
-    fn prepare(
-        &self,
-        join: &StringJoin,
-        _: &Estimate,
-        devices: Option<&Arc<StringDevices>>,
-        context: PrepareContext<'_>,
-    ) -> Result<Arc<dyn PreparedJoin>> {
-        device::prepare(join, required_device(devices)?, context)
     }
 }

@@ -10,7 +10,7 @@ use crate::predicate::Predicate;
 
 /// A function and the bound that a pair has to satisfy.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Threshold {
+pub struct Threshold {
     pub function: StringFunction,
     /// The least similar value that qualifies; NaN when none does.
     pub bound: f64,
@@ -18,7 +18,7 @@ pub(super) struct Threshold {
 
 /// The differences that a match of texts of two lengths allows.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Limits {
+pub struct Limits {
     /// The greatest distance, for a function that counts edits.
     pub most: Option<u32>,
     /// The greatest numbers of characters of the first text that the second lacks, and of the second that
@@ -95,7 +95,7 @@ impl Threshold {
     }
 
     /// The limits of a match of these lengths; `None` where there is none.
-    pub(super) fn limits(self, [a, b]: [u32; 2]) -> Option<Limits> {
+    pub fn limits(self, [a, b]: [u32; 2]) -> Option<Limits> {
         if self.is_void() {
             return None;
         }

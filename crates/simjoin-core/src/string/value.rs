@@ -70,19 +70,19 @@ pub(super) trait PairWork {
 
 /// Computes a function for one pair of texts after the other.
 #[derive(Debug)]
-pub(super) struct Values {
+pub struct Values {
     function: StringFunction,
     scalars: [Scalars; 2],
     scratch: Scratch,
 }
 
 impl Values {
-    pub(super) fn new(function: StringFunction) -> Self {
+    pub fn new(function: StringFunction) -> Self {
         Self { function, scalars: Default::default(), scratch: Scratch::new() }
     }
 
     /// The value for two texts; `None` where the function has none, for texts of different lengths.
-    pub(super) fn of(&mut self, a: &str, b: &str) -> Option<Value> {
+    pub fn of(&mut self, a: &str, b: &str) -> Option<Value> {
         let Self { function, scalars, scratch } = self;
         scalars.iter_mut().zip([a, b]).for_each(|(scalars, text)| scalars.begin(text));
         with_symbols(scalars, [a, b], Evaluate { function: *function, scratch })

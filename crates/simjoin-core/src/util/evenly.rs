@@ -2,14 +2,14 @@
 
 /// The middle ones of about as many stretches of equal length as are wanted of `len` things.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Evenly {
+pub struct Evenly {
     len: u32,
     step: u32,
 }
 
 impl Evenly {
     /// At most `wanted` of `len` things, at least one where there is one.
-    pub(crate) fn new(len: u32, wanted: u32) -> Self {
+    pub fn new(len: u32, wanted: u32) -> Self {
         Self { len, step: len.div_ceil(wanted.max(1)).max(1) }
     }
 
@@ -19,7 +19,7 @@ impl Evenly {
     }
 
     /// The numbers of the things, ascending.
-    pub(crate) fn iter(self) -> impl ExactSizeIterator<Item = u32> + Clone {
+    pub fn iter(self) -> impl ExactSizeIterator<Item = u32> + Clone {
         (self.step / 2..self.len).step_by(self.step as usize)
     }
 }

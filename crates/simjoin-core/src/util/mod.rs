@@ -1,6 +1,7 @@
-//! Helpers that know nothing of joins: cancellation, threads and the numbers that they share and sort,
+//! Helpers that know nothing of joins: cancellation, values beside a collection, threads and the numbers that they share and sort,
 //! samples, disjoint sets, checksums, times of short runs.
 
+pub mod attached;
 pub mod buffers;
 pub mod cancel;
 pub mod checksum;

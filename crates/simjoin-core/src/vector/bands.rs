@@ -6,7 +6,7 @@ use crate::memory::Reservation;
 
 /// The neighbours of some left vectors, by their places from `rows.start` on.
 #[derive(Debug)]
-pub(super) struct Band {
+pub struct Band {
     pub rows: Range<u32>,
     pub starts: Vec<u32>,
     pub counts: Vec<u32>,
@@ -20,7 +20,7 @@ pub(super) struct Band {
 
 /// The neighbours of all left vectors, band by band.
 #[derive(Debug)]
-pub(super) struct Bands {
+pub struct Bands {
     /// The device with the time of its kernels, or the CPU, for EXPLAIN ANALYZE.
     pub device: String,
     pub bands: Vec<Band>,

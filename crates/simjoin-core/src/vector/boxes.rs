@@ -13,11 +13,11 @@ use crate::util::parallel::{filled, for_each, steps_per_task, threads_for};
 pub(super) const LANES: usize = 16;
 
 /// Items of a group: those whose numbers, divided by this, are equal.
-pub(super) const BOX_ITEMS: u32 = 16;
+pub const BOX_ITEMS: u32 = 16;
 
 /// Items whose numbers, divided by this, are equal are neighbours in the order, whatever lies beside
 /// them: what is compared at once had better be such a block, or several.
-pub(super) const BLOCK_ITEMS: u32 = 64;
+pub const BLOCK_ITEMS: u32 = 64;
 
 /// Boxes around the vectors of groups of items, in a few coordinates.
 ///
@@ -25,7 +25,7 @@ pub(super) const BLOCK_ITEMS: u32 = 64;
 /// order, of `max(0, low_b − high_a, low_a − high_b)²` exceeds `limit`: computed in `f32`, each step
 /// rounded in any direction.
 #[derive(Debug, Default)]
-pub(super) struct Boxes {
+pub struct Boxes {
     /// The coordinates of a box.
     pub dims: u32,
     /// By group, `dims` lower ends and then `dims` upper ones. The ends of a group that holds items of
@@ -40,7 +40,7 @@ pub(super) struct Boxes {
 
 /// A box: its lower and its upper ends.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Extent {
+pub struct Extent {
     pub low: [f32; LANES],
     pub high: [f32; LANES],
 }
@@ -89,18 +89,18 @@ impl Boxes {
 
     /// The ends of a group.
     #[inline]
-    pub(super) fn ends_of(&self, group: usize) -> &[f32] {
+    pub fn ends_of(&self, group: usize) -> &[f32] {
         let width = 2 * self.dims as usize;
         &self.ends[group * width..][..width]
     }
 
     /// The number of groups.
-    pub(super) fn groups(&self) -> usize {
+    pub fn groups(&self) -> usize {
         self.ends.len() / (2 * self.dims.max(1) as usize)
     }
 
     /// The box around some items, and others of their groups.
-    pub(super) fn extent(&self, items: Range<ItemId>) -> Extent {
+    pub fn extent(&self, items: Range<ItemId>) -> Extent {
         let (dims, mut extent) = (self.dims as usize, Extent::EMPTY);
         for group in Self::group(items.start)..items.end.div_ceil(BOX_ITEMS) as usize {
             let (low, high) = self.ends_of(group).split_at(dims);
@@ -111,12 +111,12 @@ impl Boxes {
 
     /// About the shares of pairs of groups, and of tiles of sixteen groups, that are within reach of
     /// each other.
-    pub(super) fn shares(&self) -> [f32; 2] {
+    pub fn shares(&self) -> [f32; 2] {
         *self.shares.get_or_init(|| [1, 16].map(|groups| self.share_of_tiles(groups)))
     }
 
     /// The share of tiles of `groups` neighbouring groups.
-    pub(super) fn share_of_tiles(&self, groups: usize) -> f32 {
+    pub fn share_of_tiles(&self, groups: usize) -> f32 {
         const SAMPLED: usize = 1 << 7;
         let tiles = self.groups().div_ceil(groups);
         let items = |tile: usize| (tile * groups) as u32 * BOX_ITEMS;

@@ -7,10 +7,10 @@ use std::ops::Range;
 use foldhash::fast::FixedState;
 
 use super::boxes::Boxes;
-use super::copies::VectorCopies;
 use super::width::{Vector, VectorNumbers};
 use crate::engine::{ItemId, KeyId, MatchSpec, Pairing, RowGroups, collection};
 use crate::error::{Result, exec_err};
+use crate::util::attached::Attached;
 
 /// The value that a row is joined by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -99,8 +99,8 @@ pub struct Vectors {
     pub(super) runs: Vec<Run>,
     pub(super) groups: RowGroups,
     pub(super) boxes: Option<Boxes>,
-    /// The copies on devices.
-    copies: VectorCopies,
+    /// The copies on devices, for one.
+    attached: Attached,
 }
 
 /// A hash that is equal in every process.
@@ -139,7 +139,7 @@ impl Vectors {
     }
 
     /// The numbers of some items, where they lie one behind the other.
-    pub(super) fn numbers_of(&self, items: Range<ItemId>) -> Option<Vector<'_>> {
+    pub fn numbers_of(&self, items: Range<ItemId>) -> Option<Vector<'_>> {
         let places = &self.places[items.start as usize..items.end as usize];
         let mut places = places.iter().filter(|place| place.len > 0);
         let Some(&NumbersPlace { part, len, start }) = places.next() else {
@@ -156,13 +156,13 @@ impl Vectors {
     }
 
     /// Boxes around groups of neighbours, where there are any.
-    pub(super) fn boxes(&self) -> Option<&Boxes> {
+    pub fn boxes(&self) -> Option<&Boxes> {
         self.boxes.as_ref()
     }
 
-    /// The copies of it on devices.
-    pub(super) fn copies(&self) -> &VectorCopies {
-        &self.copies
+    /// Values beside the collection, such as its copies on devices.
+    pub fn attached(&self) -> &Attached {
+        &self.attached
     }
 
     pub fn is_vector(&self, item: ItemId) -> bool {
@@ -175,12 +175,12 @@ impl Vectors {
     }
 
     /// The numbers of all vectors.
-    pub(super) fn number_count(&self) -> usize {
+    pub fn number_count(&self) -> usize {
         self.number_count
     }
 
     /// The probe vectors that a join expects, by those of this build side.
-    pub(super) fn probe_ratio(&self, spec: &MatchSpec) -> f64 {
+    pub fn probe_ratio(&self, spec: &MatchSpec) -> f64 {
         match spec.pairing() {
             Pairing::Unordered => 1.0,
             Pairing::All => spec.probe_rows.ratio(self.groups.row_count()),
@@ -198,7 +198,7 @@ impl Vectors {
     }
 
     /// The run of an item.
-    pub(super) fn run_of(&self, item: ItemId) -> Option<&Run> {
+    pub fn run_of(&self, item: ItemId) -> Option<&Run> {
         self.runs.get(self.runs.partition_point(|run| run.items.end <= item))
     }
 }
@@ -214,7 +214,7 @@ collection!(Vectors, |this| {
 });
 
 /// Fails unless all vectors have `len` dimensions, as DataFusion's function does for a pair.
-pub(super) fn check_lens(function: &str, len: u32, others: [u32; 2]) -> Result<()> {
+pub fn check_lens(function: &str, len: u32, others: [u32; 2]) -> Result<()> {
     match others.into_iter().find(|other| *other != len) {
         None => Ok(()),
         Some(other) => exec_err!(

@@ -10,9 +10,9 @@ use super::join::VectorJoin;
 use super::matcher::VectorMatcher;
 use super::metric::{FAMILY, Metric, Threshold};
 use super::nan::{self, VectorFunction};
-use super::nearest;
+use super::nearest::{self, NearestOnDevices};
 use super::numbers::holds_vectors;
-use super::strategies::STRATEGIES;
+use super::strategies::{OF_PRODUCTS, STRATEGIES};
 use crate::engine::{
     AnyMatcher, Argument, Axis, Family, NeighbourRequest, NeighbourSearch, Origin, PlaceReader,
     RowPlaces, Strategy, StrategyInfo, check_arguments,
@@ -24,6 +24,8 @@ use crate::values::list_element_type;
 /// Joins by the distance of vectors.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct VectorFamily {
+    on_devices: &'static [&'static dyn Strategy<VectorJoin>],
+    nearest_on_devices: Option<&'static dyn NearestOnDevices>,
     comparisons: &'static [&'static dyn Strategy<VectorJoin>],
 }
 
@@ -34,18 +36,28 @@ impl VectorFamily {
         Self::default()
     }
 
+    /// The family with strategies on devices, which `auto` compares with its own, and a search of
+    /// neighbours there.
+    pub fn with_devices(
+        self,
+        on_devices: &'static [&'static dyn Strategy<VectorJoin>],
+        nearest_on_devices: Option<&'static dyn NearestOnDevices>,
+    ) -> Self {
+        Self { on_devices, nearest_on_devices, ..self }
+    }
+
     /// The family with further strategies, for joins by `array_distance` that name them.
     pub fn with_comparisons(
         self,
         comparisons: &'static [&'static dyn Strategy<VectorJoin>],
     ) -> Self {
-        Self { comparisons }
+        Self { comparisons, ..self }
     }
 
     /// The strategies of distances that `auto` compares, in the order in which equal estimates are preferred,
     /// and the further ones. Other metrics have fewer.
     pub fn strategies(&self) -> Vec<StrategyInfo> {
-        StrategyInfo::listed(&[STRATEGIES, self.comparisons])
+        StrategyInfo::listed(&[STRATEGIES, self.on_devices, self.comparisons])
     }
 }
 
@@ -88,7 +100,12 @@ impl Family for VectorFamily {
             Metric::Euclidean => self.comparisons,
             Metric::Cosine | Metric::InnerProduct => &[],
         };
-        Ok(Arc::new(VectorMatcher { threshold, first, values, casts, comparisons }))
+        let strategies = match threshold.metric {
+            Metric::InnerProduct => [OF_PRODUCTS, self.on_devices].concat(),
+            Metric::Euclidean | Metric::Cosine => [STRATEGIES, self.on_devices].concat(),
+        };
+        let matcher = VectorMatcher { threshold, first, values, casts, strategies, comparisons };
+        Ok(Arc::new(matcher))
     }
 
     fn axis(&self, predicate: Predicate) -> Result<Arc<dyn Axis>> {
@@ -115,7 +132,7 @@ impl Family for VectorFamily {
         let metric = Metric::of(request.predicate.call.function)?;
         let casts = request.sides.map(|side| origin(&side.bound()).is_some());
         // Rounds say what is wrong, if it is for them too.
-        let found = nearest::neighbours(metric, request, casts);
+        let found = nearest::neighbours(metric, request, casts, self.nearest_on_devices);
         Ok(found.unwrap_or_else(|error| NeighbourSearch::Declined(Some(error.first_line()))))
     }
 }

@@ -6,29 +6,21 @@ use super::boxes::{BLOCK_ITEMS, Boxes};
 use super::choice::Choice;
 use super::collection::Vectors;
 use super::cost::{all_pairs, least_ratio};
-use super::device::{self, VectorDevices};
 use super::index::{Sampled, least_of_index, sample};
 use super::metric::Joining;
 use super::tile::PANEL;
-use crate::engine::{Cost, Join, Pairing, Placement, Terms};
+use crate::engine::{Cost, Pairing, Terms};
 use crate::error::Result;
-use crate::gpu::Device;
 
 /// A join whose strategies are compared, and the figures that they share.
 #[derive(Debug)]
 pub struct VectorJoin {
     pub build: Arc<Vectors>,
     pub joining: Joining,
-    /// The cost on a device.
-    pub on_device: Cost,
     /// The filter that decides pairs on the CPU, once it is chosen.
     pub(super) filter: Option<Choice>,
     /// The index that takes less time than comparing all pairs, if there is one, once one has been made.
     sampled: Option<Option<Sampled>>,
-}
-
-impl Join for VectorJoin {
-    type Devices = VectorDevices;
 }
 
 /// The time to hold the boxes of a self-join against each other, in nanoseconds of a core.
@@ -43,9 +35,8 @@ fn passing_cost(items: u32, boxes: &Boxes) -> f64 {
 
 impl VectorJoin {
     /// A join of which no part has been chosen.
-    pub(super) fn new(build: Arc<Vectors>, joining: Joining) -> Self {
-        let on_device = device::estimate(&build, joining.threshold, &joining.spec);
-        Self { build, joining, on_device, filter: None, sampled: None }
+    pub fn new(build: Arc<Vectors>, joining: Joining) -> Self {
+        Self { build, joining, filter: None, sampled: None }
     }
 
     /// The time for all pairs by the filter that is chosen, by products in `f32` before that, in
@@ -69,12 +60,10 @@ impl VectorJoin {
     }
 
     /// Whether an open device takes less time than `least` nanoseconds of a core, whatever a sample says:
-    /// an estimate for the CPU is not refined then. A device that is not open may turn out not to be
-    /// there.
-    fn loses(&self, least: f64, terms: &Terms<'_>) -> bool {
-        let threads = terms.context.threads;
-        let is_open = terms.has(Placement::Gpu) && Device::opened(0).is_some();
-        is_open && self.on_device.elapsed(threads) < Cost::cpu(least).elapsed(threads)
+    /// an estimate for the CPU is not refined then.
+    fn loses(least: f64, terms: &Terms<'_>) -> bool {
+        let least = Cost::cpu(least).elapsed(terms.context.threads);
+        terms.open_device.is_some_and(|nanos| nanos < least)
     }
 
     /// Chooses what decides pairs on the CPU, where that is compared and may win.
@@ -84,8 +73,8 @@ impl VectorJoin {
         let widest = self.build.runs().iter().map(|run| run.lens[1]).max().unwrap_or(0);
         let ratio = least_ratio(self.joining.spec.simd, widest).min(1.0);
         let pairs = self.pairs_of(ratio);
-        let may_win = !self.loses(pairs.min(SAMPLE) + 0.5 * pairs, terms);
-        if self.filter.is_none() && terms.has(Placement::Cpu) && may_win {
+        let may_win = !Self::loses(pairs.min(SAMPLE) + 0.5 * pairs, terms);
+        if self.filter.is_none() && may_win {
             let Joining { threshold, ref spec, .. } = self.joining;
             self.filter = Some(Choice::of(&self.build, threshold, spec, terms.context)?);
         }
@@ -101,16 +90,20 @@ impl VectorJoin {
     pub(super) fn sample_index(&mut self, terms: &Terms<'_>) -> Result<()> {
         self.choose_filter(terms)?;
         let Joining { threshold, ref spec, .. } = self.joining;
-        if self.sampled.is_none() && !self.loses(least_of_index(&self.build, spec), terms) {
+        if self.sampled.is_none() && !Self::loses(least_of_index(&self.build, spec), terms) {
             // What an index must save time beside: the pairs on the threads, or an open device.
-            let threads = terms.context.threads;
-            let of_device = self.on_device.elapsed(threads) * threads.max(1) as f64;
-            let is_open = terms.has(Placement::Gpu) && Device::opened(0).is_some();
-            let pairs = if is_open { self.pairs().min(of_device) } else { self.pairs() };
+            let threads = terms.context.threads.max(1) as f64;
+            let of_device = terms.open_device.map_or(f64::INFINITY, |nanos| nanos * threads);
+            let pairs = self.pairs().min(of_device);
             let found = sample(&self.build, threshold, spec, pairs, terms.context)?;
             self.sampled = Some(found);
         }
         Ok(())
+    }
+
+    /// Whether an index has been made that takes less time than comparing all pairs.
+    pub fn has_index(&self) -> bool {
+        self.sampled().is_some()
     }
 
     /// The index that takes less time, where one has been made.

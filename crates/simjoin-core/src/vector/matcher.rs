@@ -4,22 +4,19 @@ use std::sync::Arc;
 
 use super::collection::Vectors;
 use super::cost::pair_cost;
-use super::device::VectorDevices;
 use super::encode::VectorValues;
 use super::index::{self, VectorIndex};
 use super::join::VectorJoin;
 use super::metric::{ArgumentOrder, Joining, Metric, Threshold};
 use super::nested_loop;
 use super::numbers::Numbers;
-use super::strategies::{NestedLoop, OF_PRODUCTS, STRATEGIES};
+use super::strategies::NestedLoop;
 use super::width::VectorPair;
 use crate::engine::{
-    Axis, BuildEncoder, DeviceRequest, EncodeInput, Encoding, Growth, ItemPair, KeyDictionary,
-    MatchSpec, Matcher, Pairing, PrepareContext, RowEncoder, RowMatcher, Strategy, StrategyName,
-    WorkStep,
+    Axis, BuildEncoder, EncodeInput, Encoding, Growth, ItemPair, KeyDictionary, MatchSpec, Matcher,
+    Pairing, PrepareContext, RowEncoder, RowMatcher, Strategy, StrategyName, WorkStep,
 };
 use crate::error::{Result, internal_err};
-use crate::offload;
 use crate::predicate::{Call, Side};
 
 /// A metric with its threshold.
@@ -31,7 +28,9 @@ pub(super) struct VectorMatcher {
     pub values: VectorValues,
     /// By side, whether the argument is a cast whose values are read in its place.
     pub casts: [bool; 2],
-    /// Further strategies, for joins that name them.
+    /// The strategies of the metric.
+    pub strategies: Vec<&'static dyn Strategy<VectorJoin>>,
+    /// Further ones, for joins that name them.
     pub comparisons: &'static [&'static dyn Strategy<VectorJoin>],
 }
 
@@ -86,10 +85,7 @@ impl Matcher for VectorMatcher {
     }
 
     fn strategies(&self) -> &[&'static dyn Strategy<VectorJoin>] {
-        match self.threshold.metric {
-            Metric::InnerProduct => OF_PRODUCTS,
-            Metric::Euclidean | Metric::Cosine => STRATEGIES,
-        }
+        &self.strategies
     }
 
     fn comparisons(&self) -> &[&'static dyn Strategy<VectorJoin>] {
@@ -109,19 +105,6 @@ impl Matcher for VectorMatcher {
         let orders = ArgumentOrder::of(spec, self.first);
         let joining = Joining { threshold: self.threshold, orders, spec: *spec };
         Ok(VectorJoin::new(Arc::clone(build), joining))
-    }
-
-    fn note_loss(&self, nanos: f64) {
-        offload::note_loss(nanos);
-    }
-
-    fn open_device(
-        &self,
-        build: &Arc<Vectors>,
-        spec: &MatchSpec,
-        request: &DeviceRequest,
-    ) -> Result<Arc<VectorDevices>> {
-        Ok(VectorDevices::open(build, self.threshold, spec, request)?)
     }
 
     fn work(&self, vectors: &Vectors, spec: &MatchSpec) -> Result<Vec<WorkStep>> {

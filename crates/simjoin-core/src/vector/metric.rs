@@ -108,7 +108,7 @@ impl Metric {
 
     /// The value, NaN of any sign.
     #[inline]
-    pub(super) fn number(self, x: Vector<'_>, y: Vector<'_>) -> Option<f64> {
+    pub fn number(self, x: Vector<'_>, y: Vector<'_>) -> Option<f64> {
         let [number] = by_width!(x, |x| by_width!(y, |y| self.numbers_of([(x, y)])));
         number
     }
@@ -205,7 +205,7 @@ impl Threshold {
     }
 
     /// Whether nothing matches.
-    pub(super) fn is_void(self) -> bool {
+    pub fn is_void(self) -> bool {
         self.bound.is_nan()
     }
 
@@ -228,12 +228,7 @@ impl Threshold {
     ///
     /// When DataFusion's function fails.
     #[inline]
-    pub(super) fn decide(
-        self,
-        x: Vector<'_>,
-        y: Vector<'_>,
-        orders: ArgumentOrder,
-    ) -> Result<Decision> {
+    pub fn decide(self, x: Vector<'_>, y: Vector<'_>, orders: ArgumentOrder) -> Result<Decision> {
         match self.decide_alone(x, y) {
             Some(decision) => Ok(decision),
             None => Ok(self.ask(&[[x, y]], orders)?.pop().unwrap_or(Decision::Neither)),
@@ -301,7 +296,7 @@ pub struct Joining {
 
 /// Whether a pair matches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Decision {
+pub enum Decision {
     Neither,
     /// The pair matches in every order that is asked for.
     Match,
@@ -313,7 +308,7 @@ pub(super) enum Decision {
 
 impl Decision {
     /// The orders in which the pair matches, if it does.
-    pub(super) fn order(self) -> Option<MatchOrder> {
+    pub fn order(self) -> Option<MatchOrder> {
         match self {
             Self::Neither => None,
             Self::Match => Some(MatchOrder::All),

@@ -14,7 +14,7 @@ use crate::util::parallel::{map, ranges};
 
 /// The centre of some vectors.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Middle {
+pub struct Middle {
     /// By dimension; none where vectors are not moved.
     pub centre: Vec<f64>,
     /// The greatest distance from the centre, of vectors that are not far.
@@ -28,10 +28,7 @@ const FAR: f64 = 8.0;
 
 /// `count` items of a range, at most, spread over it. They lie at no equal distances, which what the
 /// range holds could have, too.
-pub(super) fn spread(
-    items: Range<ItemId>,
-    count: usize,
-) -> impl Iterator<Item = ItemId> + Clone + use<> {
+pub fn spread(items: Range<ItemId>, count: usize) -> impl Iterator<Item = ItemId> + Clone + use<> {
     let len = u64::from(items.end.saturating_sub(items.start));
     let count = len.min(count as u64);
     (0..count).map(move |i| {
@@ -78,7 +75,7 @@ kernels! {
 }
 
 /// Whether the square of a norm is so small that sums with it are finite.
-pub(super) fn is_usual(vector: Vector<'_>) -> bool {
+pub fn is_usual(vector: Vector<'_>) -> bool {
     square_from(vector, &[]) < 1e300
 }
 
@@ -89,7 +86,7 @@ impl Middle {
     /// # Errors
     ///
     /// When the work is cancelled.
-    pub(super) fn of<'a>(
+    pub fn of<'a>(
         vectors: impl Iterator<Item = Vector<'a>>,
         is_moved: bool,
         cancel: &CancelFlag,

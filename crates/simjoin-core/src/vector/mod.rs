@@ -6,8 +6,8 @@
 //! numbers.rs      lists of any layout and number type        width.rs       numbers of either width
 //! encode.rs       rows to items       collection.rs  the distinct vectors of some rows
 //! gather.rs       how they are found  order/         neighbours near each other, with boxes
-//! boxes.rs        those boxes         copies.rs      what devices keep of a collection
-//! stored.rs       rows on disk        axis.rs        their places
+//! boxes.rs        those boxes         stored.rs      rows on disk
+//! axis.rs         their places
 //! middle.rs       where most vectors lie            nan.rs         pairs whose value is NaN
 //! tile/           products of rows with panels      filter.rs      how a product decides pairs
 //! aligned.rs      elements that begin a line of the cache
@@ -16,7 +16,6 @@
 //! verify.rs       pairs in f64, by sums in lanes
 //! cost.rs         the time for pairs                choice.rs      the filter that a join takes
 //! nested_loop/    every vector with every other, on the CPU
-//! device/         the same on GPUs
 //! nearest/        nearest vectors at once           bands.rs        what it finds
 //! index/          boxes around neighbours, by cells or by quantiles
 //! join.rs         a join and its figures            strategies.rs  the ways to run it, compared by these
@@ -30,15 +29,13 @@
 
 mod aligned;
 mod axis;
-mod bands;
-mod bounds;
-mod boxes;
+pub mod bands;
+pub mod bounds;
+pub mod boxes;
 mod bytes;
 mod choice;
 pub mod collection;
-mod copies;
-mod cost;
-pub mod device;
+pub mod cost;
 mod encode;
 mod family;
 mod filter;
@@ -47,18 +44,18 @@ mod index;
 pub mod join;
 mod matcher;
 pub mod metric;
-mod middle;
-mod nan;
-mod nearest;
+pub mod middle;
+pub mod nan;
+pub mod nearest;
 pub mod nested_loop;
-mod numbers;
+pub mod numbers;
 pub mod order;
 mod rounding;
 mod stored;
 mod strategies;
 mod tile;
-mod verify;
-mod width;
+pub mod verify;
+pub mod width;
 
 #[cfg(test)]
 mod tests;

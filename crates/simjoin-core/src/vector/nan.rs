@@ -36,7 +36,7 @@ pub(super) const ASKING_BYTES: usize = 4 * ASKED_NUMBERS * size_of::<f64>();
 
 /// The sign of a NaN.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Sign {
+pub enum Sign {
     Positive,
     Negative,
 }
@@ -262,7 +262,7 @@ impl Metric {
 impl Threshold {
     /// Whether a vector of this [sign](Kind::tame_sign) matches those without NaN or with NaN of this
     /// sign that are tame and have a value; `None` where the function says.
-    pub(super) fn admits_nan(self, sign: Sign) -> Option<bool> {
+    pub fn admits_nan(self, sign: Sign) -> Option<bool> {
         let is_known = self.nan == NanScore::Null || Rule::of(self.metric).keeps;
         is_known.then(|| self.admits(sign.nan()))
     }

@@ -4,21 +4,17 @@ use std::sync::Arc;
 
 use super::bounds::Frame;
 use super::choice::Choice;
-use super::device::{self, VectorDevices};
 use super::index::{Order, PreparedIndex, VectorIndex, order_of};
 use super::join::VectorJoin;
 use super::nested_loop;
-use crate::engine::{
-    Cost, Estimate, Placement, PrepareContext, PreparedJoin, Strategy, Terms, required_device,
-};
+use crate::engine::{Cost, DevicePlace, Estimate, PrepareContext, PreparedJoin, Strategy, Terms};
 use crate::error::Result;
 
-/// Every strategy that `auto` compares, in the order in which equal estimates are preferred. All serve
+/// Every strategy on the CPU that `auto` compares, in the order in which equal estimates are preferred. All serve
 /// distances.
-pub static STRATEGIES: &[&dyn Strategy<VectorJoin>] =
-    &[&NestedLoop, &LoopOnDevices, &GRID, &DIRECTORY];
+pub static STRATEGIES: &[&dyn Strategy<VectorJoin>] = &[&NestedLoop, &GRID, &DIRECTORY];
 /// The strategies of inner products, which no box bounds.
-pub(super) static OF_PRODUCTS: &[&dyn Strategy<VectorJoin>] = &[&NestedLoop, &LoopOnDevices];
+pub(super) static OF_PRODUCTS: &[&dyn Strategy<VectorJoin>] = &[&NestedLoop];
 
 /// Tiles of products in `f32`, or of bytes, reject and accept pairs; `f64` decides those between.
 #[derive(Debug)]
@@ -43,7 +39,7 @@ impl Strategy<VectorJoin> for NestedLoop {
         &self,
         join: &VectorJoin,
         _: &Estimate,
-        _: Option<&Arc<VectorDevices>>,
+        _: Option<&Arc<dyn DevicePlace>>,
         context: PrepareContext<'_>,
     ) -> Result<Arc<dyn PreparedJoin>> {
         let VectorJoin { build, joining, filter, .. } = join;
@@ -53,34 +49,6 @@ impl Strategy<VectorJoin> for NestedLoop {
             }
             None => nested_loop::prepare(Arc::clone(build), *joining, context),
         }
-    }
-}
-
-/// The nested loop on devices.
-#[derive(Debug)]
-pub(super) struct LoopOnDevices;
-
-impl Strategy<VectorJoin> for LoopOnDevices {
-    fn name(&self) -> &'static str {
-        NestedLoop.name()
-    }
-
-    fn placement(&self) -> Placement {
-        Placement::Gpu
-    }
-
-    fn estimate(&self, join: &mut VectorJoin, _: &Terms<'_>) -> Result<Estimate> {
-        Ok(Estimate::new(Some(join.on_device), ()))
-    }
-
-    fn prepare(
-        &self,
-        join: &VectorJoin,
-        _: &Estimate,
-        device: Option<&Arc<VectorDevices>>,
-        context: PrepareContext<'_>,
-    ) -> Result<Arc<dyn PreparedJoin>> {
-        device::prepare(&join.build, join.joining, required_device(device)?, None, context)
     }
 }
 
@@ -123,7 +91,7 @@ impl Strategy<VectorJoin> for Indexed {
         &self,
         join: &VectorJoin,
         estimate: &Estimate,
-        _: Option<&Arc<VectorDevices>>,
+        _: Option<&Arc<dyn DevicePlace>>,
         context: PrepareContext<'_>,
     ) -> Result<Arc<dyn PreparedJoin>> {
         let VectorJoin { build, joining, .. } = join;

@@ -48,11 +48,11 @@ macro_rules! by_width {
         }
     };
 }
-pub(super) use by_width;
+pub(crate) use by_width;
 
 impl<'a> Vector<'a> {
     /// A vector of no dimensions.
-    pub(super) const EMPTY: Self = Self::Wide(&[]);
+    pub const EMPTY: Self = Self::Wide(&[]);
 
     #[inline]
     pub fn len(self) -> usize {
@@ -71,7 +71,7 @@ impl<'a> Vector<'a> {
     ///
     /// When the vector has fewer.
     #[inline]
-    pub(super) fn part(self, dimensions: Range<usize>) -> Self {
+    pub fn part(self, dimensions: Range<usize>) -> Self {
         match self {
             Self::Narrow(numbers) => Self::Narrow(&numbers[dimensions]),
             Self::Wide(numbers) => Self::Wide(&numbers[dimensions]),
@@ -88,7 +88,7 @@ impl<'a> Vector<'a> {
 
     /// Has the first numbers brought near, `bytes` of them about.
     #[inline]
-    pub(super) fn prefetch(self, bytes: usize) {
+    pub fn prefetch(self, bytes: usize) {
         by_width!(self, |numbers| {
             let whole = std::mem::size_of_val(numbers).min(bytes);
             let first = numbers.as_ptr().cast::<u8>();
@@ -326,7 +326,7 @@ impl VectorNumbers {
     }
 
     /// Adds numbers.
-    pub(super) fn extend(&mut self, numbers: impl IntoIterator<Item = f64>) {
+    pub fn extend(&mut self, numbers: impl IntoIterator<Item = f64>) {
         self.add(false, |_| {}, |wide| wide.extend(numbers));
     }
 

@@ -2,4 +2,3 @@
 //! strategies are made of its parts.
 
 pub(crate) mod sets;
-pub(crate) mod vectors;

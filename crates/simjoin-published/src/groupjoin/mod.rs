@@ -12,14 +12,18 @@ mod tests;
 
 use std::sync::Arc;
 
+use simjoin_gpu::set::device::{DeviceJoin, OPENER, sending};
+
 use self::source::GroupFilter;
 use crate::engine::{
-    Estimate, Placement, PrepareContext, PreparedJoin, Strategy, Terms, required_device,
+    DeviceOpener, DevicePlace, Estimate, PrepareContext, PreparedJoin, Strategy, Terms,
+    required_place,
 };
 use crate::error::Result;
-use crate::set::costs::{Filtered, Parts, Verification, cheapest, nanos};
+use crate::set::costs::{self, Deciding, Filtered, Parts, cheapest, nanos};
 use crate::set::filter::SignatureScheme;
-use crate::set::{CandidateJoin, DeviceJoin, JoinSpec, SetCollection, SetJoin};
+use crate::set::{CandidateJoin, JoinSpec, SetCollection, SetJoin};
+use crate::verified::verified_on_devices;
 
 /// The strategy `groupjoin` (Bouros, Ge, Mamoulis: "Spatio-textual similarity joins", PVLDB 2012).
 #[derive(Debug, Clone, Copy)]
@@ -27,6 +31,22 @@ pub(crate) struct GroupJoin(
     /// The place of verification.
     pub Verification,
 );
+
+/// The processor that verifies candidates.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Verification {
+    Cpu,
+    Device,
+}
+
+impl Verification {
+    fn deciding(self) -> Deciding {
+        match self {
+            Self::Cpu => costs::on_cpu,
+            Self::Device => sending,
+        }
+    }
+}
 
 impl GroupJoin {
     /// The bitmap filter in front of verification or none, and the cost.
@@ -36,7 +56,7 @@ impl GroupJoin {
         let statistics = &join.statistics;
         let nanos = LOOKUPS * nanos::lookups(statistics) + statistics.postings * nanos::COUNT;
         let candidates = statistics.postings * join.suffix_share(0);
-        cheapest(join, place, &[Filtered::without_signatures(join, nanos, candidates)])
+        cheapest(join, place.deciding(), &[Filtered::without_signatures(join, nanos, candidates)])
     }
 
     /// The join with the bitmap filter, where there is a scheme.
@@ -53,7 +73,10 @@ impl GroupJoin {
     ) -> Result<Arc<dyn PreparedJoin>> {
         let filter = Arc::new(GroupFilter::try_new(Arc::clone(&build), spec, context)?);
         let join = CandidateJoin::new(build, spec, filter).signed(scheme, context)?;
-        Ok(join.on(device, context.reservation))
+        match device {
+            Some(device) => verified_on_devices(join, device, context.reservation),
+            None => Ok(Arc::new(join)),
+        }
     }
 }
 
@@ -62,10 +85,10 @@ impl Strategy<SetJoin> for GroupJoin {
         "groupjoin"
     }
 
-    fn placement(&self) -> Placement {
+    fn devices(&self) -> Option<&'static dyn DeviceOpener<SetJoin>> {
         match self.0 {
-            Verification::Cpu => Placement::Cpu,
-            Verification::Device => Placement::Gpu,
+            Verification::Cpu => None,
+            Verification::Device => Some(&OPENER),
         }
     }
 
@@ -81,15 +104,15 @@ impl Strategy<SetJoin> for GroupJoin {
         &self,
         join: &SetJoin,
         estimate: &Estimate,
-        device: Option<&Arc<DeviceJoin>>,
+        place: Option<&Arc<dyn DevicePlace>>,
         context: PrepareContext<'_>,
     ) -> Result<Arc<dyn PreparedJoin>> {
         let scheme = estimate.parts::<Parts>()?.signed.then(|| join.scheme());
         let device = match self.0 {
             Verification::Cpu => None,
-            Verification::Device => Some(required_device(device)?),
+            Verification::Device => Some(required_place(place)?),
         };
         let build = Arc::clone(&join.build);
-        Self::prepare_with(build, join.spec, scheme, device, context)
+        Self::prepare_with(build, join.spec, scheme, device.as_ref(), context)
     }
 }

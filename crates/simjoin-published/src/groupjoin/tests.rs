@@ -4,6 +4,7 @@ use rand::SeedableRng;
 use rand::rngs::StdRng;
 
 use super::*;
+use crate::device_harness::sets::place_of;
 use crate::engine::Pairing;
 use crate::harness::sets::shapes::{self, Shape};
 use crate::harness::sets::{Forced, Sides, check_each, check_shape, forced, spec};
@@ -21,11 +22,18 @@ impl Forced for ForcedParts {
     fn prepare(
         &self,
         join: &SetJoin,
-        device: Option<&Arc<DeviceJoin>>,
+        place: Option<&Arc<dyn DevicePlace>>,
         context: PrepareContext<'_>,
     ) -> Result<Arc<dyn PreparedJoin>> {
+        let device = place_of(place)?;
         let scheme = self.signed.then(|| join.scheme());
-        GroupJoin::prepare_with(Arc::clone(&join.build), join.spec, scheme, device, context)
+        GroupJoin::prepare_with(
+            Arc::clone(&join.build),
+            join.spec,
+            scheme,
+            device.as_ref(),
+            context,
+        )
     }
 }
 

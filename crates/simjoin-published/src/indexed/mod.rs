@@ -14,13 +14,16 @@ mod tests;
 
 use std::sync::Arc;
 
+use simjoin_gpu::runtime::{DeviceError, Images, images};
+use simjoin_gpu::set::bwjoin::{self, Launcher, Lookup};
+use simjoin_gpu::set::device::OPENER;
+
 use crate::engine::{
-    Estimate, Placement, PrepareContext, PreparedJoin, Strategy, Terms, required_device,
+    DeviceOpener, DevicePlace, Estimate, PrepareContext, PreparedJoin, Strategy, Terms,
+    required_place,
 };
 use crate::error::Result;
-use crate::gpu::{DeviceError, Images, images};
-use crate::set::bwjoin::{self, Launcher, Lookup};
-use crate::set::{DeviceJoin, SetJoin};
+use crate::set::SetJoin;
 
 /// The kernels of the lookups.
 static PUBLISHED: Images = images!("published_indexed");
@@ -54,8 +57,8 @@ impl Strategy<SetJoin> for PublishedIndex {
         }
     }
 
-    fn placement(&self) -> Placement {
-        Placement::Gpu
+    fn devices(&self) -> Option<&'static dyn DeviceOpener<SetJoin>> {
+        Some(&OPENER)
     }
 
     fn estimate(&self, join: &mut SetJoin, terms: &Terms<'_>) -> Result<Estimate> {
@@ -66,12 +69,12 @@ impl Strategy<SetJoin> for PublishedIndex {
         &self,
         join: &SetJoin,
         _: &Estimate,
-        device: Option<&Arc<DeviceJoin>>,
+        place: Option<&Arc<dyn DevicePlace>>,
         context: PrepareContext<'_>,
     ) -> Result<Arc<dyn PreparedJoin>> {
         let threads = join.spec.gpu.block_size.unwrap_or(32);
         let lookup = self.lookup(threads, join.spec.gpu.partition);
-        bwjoin::prepare(lookup, join, required_device(device)?, context)
+        bwjoin::prepare(lookup, join, &required_place(place)?, context)
     }
 }
 

@@ -6,11 +6,12 @@ use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 
 use super::*;
-use crate::harness::sets::on_devices::{
+use crate::device_harness::sets::on_devices::{
     OnDevices, check_faults, check_faults_of_one_of_two, check_shapes, tests_on_devices,
 };
-use crate::harness::sets::without_memory::check_works_without_memory;
-use crate::harness::sets::{FixedIndex, Forced, RANGES, forced, shapes};
+use crate::device_harness::sets::without_memory::check_works_without_memory;
+use crate::device_harness::sets::{FixedIndex, RANGES};
+use crate::harness::sets::{Forced, forced, shapes};
 
 const FILTERS: [PublishedIndex; 3] =
     [PublishedIndex::Bwjoin, PublishedIndex::FgssJoin, PublishedIndex::SfGssJoin];
@@ -38,10 +39,10 @@ impl Forced for Fixed {
     fn prepare(
         &self,
         join: &SetJoin,
-        device: Option<&Arc<DeviceJoin>>,
+        place: Option<&Arc<dyn DevicePlace>>,
         context: PrepareContext<'_>,
     ) -> Result<Arc<dyn PreparedJoin>> {
-        Forced::prepare(&self.0, join, device, context)
+        Forced::prepare(&self.0, join, place, context)
     }
 }
 

@@ -2,7 +2,7 @@
 //! declares the same in CUDA C++; see there for what the fields mean. Addresses are device addresses, 0
 //! where there is nothing.
 
-use crate::set::device::abi::Sets;
+use simjoin_gpu::set::device::abi::Sets;
 
 /// Two runs.
 #[derive(Debug, Clone, Copy)]

@@ -11,10 +11,11 @@ mod work;
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 
+use simjoin_gpu::runtime::{Device, DeviceError, Images, PinnedBuffer, images};
+
 use self::plan::Plan;
 pub use self::plan::Tuning;
 use self::work::TechniqueWork;
-use crate::gpu::{Device, DeviceError, Images, PinnedBuffer, images};
 
 /// The kernels of all techniques.
 static INTERSECTION: Images = images!("published_intersection");

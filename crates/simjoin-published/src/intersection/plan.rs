@@ -1,8 +1,9 @@
 //! How much memory a technique takes, and how it is cut.
 
+use simjoin_gpu::offload::{ALIGNMENT, Layout};
+use simjoin_gpu::runtime::DeviceError;
+
 use super::{PinnedSets, Technique};
-use crate::gpu::DeviceError;
-use crate::offload::{ALIGNMENT, Layout};
 
 /// Words of shared memory that tables and waiting values of IP-HI take.
 const SHARED_WORDS: u64 = 8192;

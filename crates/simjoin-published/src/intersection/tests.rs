@@ -4,10 +4,10 @@
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
+use simjoin_gpu::runtime::Device;
 
 use super::{PinnedSets, Technique, Tuning, overlaps};
 use crate::emulator::gpu;
-use crate::gpu::Device;
 use crate::harness::sets::rounds;
 use crate::set::intersection::size;
 use crate::simd::Simd;

@@ -3,12 +3,13 @@
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
+use simjoin_gpu::offload::{bytes_of, fetch};
+use simjoin_gpu::runtime::{DeviceError, DeviceWork, Grid, Results, Stage, Usage};
+use simjoin_gpu::set::device::abi::Sets;
+
 use super::abi::{PairsWork, RunPair};
 use super::plan::{Places, Plan};
 use super::{INTERSECTION, Overlaps, PinnedSets, Technique};
-use crate::gpu::{DeviceError, DeviceWork, Grid, Results, Stage, Usage};
-use crate::offload::{bytes_of, fetch};
-use crate::set::device::abi::Sets;
 
 /// Where one run is this many times as long as the other, the values of the shorter one are searched.
 const SKEWED: u64 = 8;

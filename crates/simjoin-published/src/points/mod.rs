@@ -9,14 +9,18 @@ mod tests;
 
 use std::sync::Arc;
 
+use simjoin_gpu::runtime::{Images, images};
+use simjoin_gpu::vector::{
+    self as device, Numbers, OPENER, OtherKernel, VectorDevices, VectorKernel, VectorShape,
+};
+
 use self::directory::Directory;
 use crate::engine::{
-    Estimate, Placement, PrepareContext, PreparedJoin, Strategy, Terms, required_device,
+    DeviceOpener, DevicePlace, Estimate, PrepareContext, PreparedJoin, Strategy, Terms,
+    required_place,
 };
 use crate::error::Result;
-use crate::gpu::{Images, images};
 use crate::vector::collection::Vectors;
-use crate::vector::device::{self, Numbers, OtherKernel, VectorDevices, VectorKernel, VectorShape};
 use crate::vector::join::VectorJoin;
 use crate::vector::metric::Joining;
 
@@ -98,22 +102,24 @@ impl Strategy<VectorJoin> for PublishedPoints {
         }
     }
 
-    fn placement(&self) -> Placement {
-        Placement::Gpu
+    fn devices(&self) -> Option<&'static dyn DeviceOpener<VectorJoin>> {
+        Some(&OPENER)
     }
 
     fn estimate(&self, join: &mut VectorJoin, _: &Terms<'_>) -> Result<Estimate> {
-        Ok(Estimate::new(Some(join.on_device), ()))
+        let joining = &join.joining;
+        let cost = device::estimate(&join.build, joining.threshold, &joining.spec);
+        Ok(Estimate::new(Some(cost), ()))
     }
 
     fn prepare(
         &self,
         join: &VectorJoin,
         _: &Estimate,
-        device: Option<&Arc<VectorDevices>>,
+        place: Option<&Arc<dyn DevicePlace>>,
         context: PrepareContext<'_>,
     ) -> Result<Arc<dyn PreparedJoin>> {
         let VectorJoin { build, joining, .. } = join;
-        self.prepare_on(build, *joining, required_device(device)?, context)
+        self.prepare_on(build, *joining, &required_place(place)?, context)
     }
 }

@@ -3,12 +3,12 @@
 use rand::prelude::*;
 
 use super::PublishedPoints;
+use crate::device_harness::vectors::{
+    Drive, KINDS, PrepareOn, Sides, bound, drive, need, reservation, rounds, sides,
+};
 use crate::emulator::gpu;
 use crate::engine::GpuOptions;
 use crate::engine::{MatchNeed, PrepareContext};
-use crate::harness::vectors::{
-    Drive, KINDS, PrepareOn, Sides, bound, drive, need, reservation, rounds, sides,
-};
 use crate::util::cancel::CancelFlag;
 use crate::vector::metric::{Metric, Threshold};
 

@@ -2,19 +2,43 @@
 //!
 //! The names are those of the filters on the CPU: `ppjoin` and `allpairs` run there, and on a GPU where a join
 //! names them and a device is to be had. Verification there pays nowhere that has been measured.
+//!
+//! ```text
+//! verifier.rs   a filter on the CPU, and devices that decide its candidates
+//! devices.rs    the room of these for chunks         pack.rs     candidates, as they travel
+//! launch.rs     the kernels, layouts.rs those of the literature
+//! work.rs       a chunk as work for a device         staging.rs  its memory on the host
+//! ```
 
+pub mod abi;
+mod devices;
+mod launch;
+mod layouts;
+mod pack;
+mod shape;
+mod staging;
 #[cfg(test)]
 mod tests;
+mod verifier;
+mod work;
 
 use std::sync::Arc;
 
+use simjoin_gpu::set::device::{OPENER, sending};
+
 use crate::engine::{
-    Estimate, Placement, PrepareContext, PreparedJoin, Strategy, Terms, required_device,
+    DeviceOpener, DevicePlace, Estimate, PrepareContext, PreparedJoin, Strategy, Terms,
+    required_place,
 };
 use crate::error::Result;
-use crate::set::costs::Verification;
+use crate::set::SetJoin;
 use crate::set::filter_verify::FilterVerify;
-use crate::set::{DeviceJoin, SetJoin};
+
+pub use self::launch::{Launch, Layout};
+pub use self::shape::{ChunkShape, Form};
+pub use self::staging::{Capacities, Section, Staging};
+pub use self::verifier::verified_on_devices;
+pub use self::work::{Outcome, Reply, VerifyJob};
 
 /// A filter whose candidates are verified on a GPU.
 #[derive(Debug, Clone, Copy)]
@@ -25,15 +49,15 @@ impl Strategy<SetJoin> for Verified {
         self.0.name()
     }
 
-    fn placement(&self) -> Placement {
-        Placement::Gpu
+    fn devices(&self) -> Option<&'static dyn DeviceOpener<SetJoin>> {
+        Some(&OPENER)
     }
 
     fn estimate(&self, join: &mut SetJoin, terms: &Terms<'_>) -> Result<Estimate> {
         if join.is_long() {
             join.sample(terms.context)?;
         }
-        let parts = self.0.cheapest(join, Verification::Device);
+        let parts = self.0.cheapest(join, sending);
         Ok(Estimate::new(Some(parts.cost), parts))
     }
 
@@ -41,9 +65,10 @@ impl Strategy<SetJoin> for Verified {
         &self,
         join: &SetJoin,
         estimate: &Estimate,
-        device: Option<&Arc<DeviceJoin>>,
+        place: Option<&Arc<dyn DevicePlace>>,
         context: PrepareContext<'_>,
     ) -> Result<Arc<dyn PreparedJoin>> {
-        self.0.prepare_parts(join, *estimate.parts()?, Some(required_device(device)?), context)
+        let candidates = self.0.candidates(join, *estimate.parts()?, context)?;
+        verified_on_devices(candidates, &required_place(place)?, context.reservation)
     }
 }

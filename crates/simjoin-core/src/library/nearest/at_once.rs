@@ -85,7 +85,7 @@ pub(super) fn find_at_once(
     let [left, right] = [0, 1].map(|side| Batches::try_new(search, &search.sides[side]));
     let (left, right) = (left?, right?);
     let memory = search.memory.reservation();
-    let found = search.measure.family().neighbours(&NeighbourRequest {
+    let found = search.measure.family(search.options.devices).neighbours(&NeighbourRequest {
         predicate: search.predicate,
         count: ranking.count.min(rights.len()),
         with_ties: ranking.with_ties,

@@ -25,7 +25,7 @@ pub(crate) const FRONT_WIDTHS: [usize; 7] = [1, 2, 3, 4, 5, 6, 8];
 
 /// The words in front of the full signatures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Front {
+pub struct Front {
     /// Words that the kernel tests.
     pub words: usize,
     /// Columns that are tested before, where these pay.
@@ -34,7 +34,7 @@ pub(crate) struct Front {
 
 impl Front {
     /// The first word alone.
-    pub(crate) const LEAST: Self = Self { words: 1, unions: None };
+    pub const LEAST: Self = Self { words: 1, unions: None };
 }
 
 /// The build side's signatures.

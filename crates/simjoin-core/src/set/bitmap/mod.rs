@@ -12,16 +12,12 @@
 //! ```text
 //! Blocks ──► Traversal ──► survivors ──► BitmapWorker: rare tokens compared ──► matches
 //! ```
-//!
-//! Placed on a device, all of this happens there, in [`tiles`].
 
 mod blocks;
 mod cursor;
-mod fixed;
 mod lines;
 #[cfg(test)]
 pub mod tests;
-pub mod tiles;
 mod traversal;
 mod unions;
 
@@ -30,26 +26,20 @@ use std::sync::Arc;
 use crate::error::Result;
 use crate::memory::Memory;
 
-pub(super) use self::blocks::Front;
-pub use self::blocks::test_rate;
 use self::blocks::{Blocks, FRONT_WIDTHS};
+pub use self::blocks::{Front, test_rate};
 use self::cursor::BitmapWorker;
-pub use self::fixed::FixedTiles;
 use self::lines::{ABREAST, GROUP};
-use self::tiles::{Fit, Residence};
 use self::traversal::Traversal;
 use self::unions::{UnionShape, passing_shares};
 use crate::engine::{
-    Cost, Cursor, Estimate, Pairing, Placement, PrepareContext, PreparedJoin, Strategy, Terms,
-    UnitCursor, required_device,
+    Cost, Cursor, DevicePlace, Estimate, Pairing, PrepareContext, PreparedJoin, Strategy, Terms,
+    UnitCursor,
 };
-use crate::offload::OnCpu;
 use crate::set::collection::SetCollection;
-use crate::set::device::DeviceJoin;
 use crate::set::filter::SignatureScheme;
 use crate::set::join::SetJoin;
 use crate::set::join_spec::JoinSpec;
-use crate::set::offload;
 use crate::set::statistics::Statistics;
 
 /// Nanoseconds of one core, as measured on an AMD EPYC with AVX-512; tests take more by
@@ -109,80 +99,23 @@ impl Strategy<SetJoin> for BitmapBlocks {
         &self,
         join: &SetJoin,
         estimate: &Estimate,
-        _: Option<&Arc<DeviceJoin>>,
+        _: Option<&Arc<dyn DevicePlace>>,
         context: PrepareContext<'_>,
     ) -> Result<Arc<dyn PreparedJoin>> {
-        let (build, scheme) = (Arc::clone(&join.build), join.scheme());
-        PreparedBitmap::prepare(build, join.spec, scheme, *estimate.parts()?, context)
-    }
-}
-
-/// The strategy `bitmap` on devices, in tiles.
-#[derive(Debug)]
-pub(crate) struct BitmapTiles;
-
-impl Strategy<SetJoin> for BitmapTiles {
-    fn name(&self) -> &'static str {
-        BitmapBlocks.name()
-    }
-
-    fn placement(&self) -> Placement {
-        Placement::Gpu
-    }
-
-    fn estimate(&self, join: &mut SetJoin, terms: &Terms<'_>) -> Result<Estimate> {
-        sample(join, terms)?;
-        Ok(Estimate::new(Some(tiles::estimate(join)), ()))
-    }
-
-    fn prepare(
-        &self,
-        join: &SetJoin,
-        _: &Estimate,
-        device: Option<&Arc<DeviceJoin>>,
-        context: PrepareContext<'_>,
-    ) -> Result<Arc<dyn PreparedJoin>> {
-        on_devices(join, required_device(device)?, context)
+        prepare(Arc::clone(&join.build), join.spec, join.scheme(), *estimate.parts()?, context)
     }
 }
 
 /// Tries pairs of sets where the join takes so long that this pays, or only their signatures.
-fn sample(join: &mut SetJoin, terms: &Terms<'_>) -> Result<()> {
+///
+/// # Errors
+///
+/// When the work is cancelled.
+pub fn sample(join: &mut SetJoin, terms: &Terms<'_>) -> Result<()> {
     match terms.is_only || join.is_long() {
         true => join.sample(terms.context),
         false => join.sample_signatures(best_front(join, &[]).1, terms.context),
     }
-}
-
-/// Tiles on the devices of a join. The build side travels in pieces where it does not fit.
-///
-/// # Errors
-///
-/// Where no device has room for a piece, or all have failed.
-pub(in crate::set) fn on_devices(
-    join: &SetJoin,
-    device: &Arc<DeviceJoin>,
-    context: PrepareContext<'_>,
-) -> Result<Arc<dyn PreparedJoin>> {
-    let (build, spec) = (&join.build, join.spec);
-    let fit = Fit::choose(build, &spec, device, &join.statistics, context.threads)?;
-    let (front, _) = best_front(join, &[]);
-    let on_cpu = on_cpu(build, spec, join.scheme(), front, context);
-    Ok(tiles::prepare(build, spec, device, (fit, Residence::IfRoom), on_cpu)?)
-}
-
-/// Blocks on the CPU for what devices fail to do.
-pub(super) fn on_cpu(
-    build: &Arc<SetCollection>,
-    spec: JoinSpec,
-    scheme: SignatureScheme,
-    front: Front,
-    context: PrepareContext<'_>,
-) -> OnCpu {
-    let sets = Arc::clone(build);
-    offload::on_cpu(build, spec, context.reservation, move |spec, context| {
-        PreparedBitmap::prepare(Arc::clone(&sets), spec, scheme.clone(), front, context)
-    })
 }
 
 #[derive(Debug)]
@@ -192,17 +125,20 @@ struct PreparedBitmap {
     blocks: Arc<Blocks>,
 }
 
-impl PreparedBitmap {
-    fn prepare(
-        build: Arc<SetCollection>,
-        spec: JoinSpec,
-        scheme: SignatureScheme,
-        front: Front,
-        context: PrepareContext<'_>,
-    ) -> Result<Arc<dyn PreparedJoin>> {
-        let blocks = Blocks::try_new(&build, scheme, front, &spec, context)?;
-        Ok(Arc::new(Self { build, spec, blocks: Arc::new(blocks) }))
-    }
+/// Prepares blocks of signatures of a scheme.
+///
+/// # Errors
+///
+/// When memory is refused, or the work cancelled.
+pub fn prepare(
+    build: Arc<SetCollection>,
+    spec: JoinSpec,
+    scheme: SignatureScheme,
+    front: Front,
+    context: PrepareContext<'_>,
+) -> Result<Arc<dyn PreparedJoin>> {
+    let blocks = Blocks::try_new(&build, scheme, front, &spec, context)?;
+    Ok(Arc::new(PreparedBitmap { build, spec, blocks: Arc::new(blocks) }))
 }
 
 impl PreparedJoin for PreparedBitmap {
@@ -219,7 +155,7 @@ impl PreparedJoin for PreparedBitmap {
 
 /// The front that takes the least time, and the nanoseconds of a core until the pairs that pass all words
 /// are found. `unions` are the shares of columns that pass, where they have been tried.
-fn best_front(join: &SetJoin, unions: &[f64]) -> (Front, f64) {
+pub fn best_front(join: &SetJoin, unions: &[f64]) -> (Front, f64) {
     let (statistics, spec) = (&join.statistics, &join.spec);
     let union_share = |shape: UnionShape| {
         let place = UnionShape::all().position(|other| other == shape)?;

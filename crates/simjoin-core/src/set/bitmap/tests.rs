@@ -27,12 +27,12 @@ impl Forced for Fixed {
     fn prepare(
         &self,
         join: &SetJoin,
-        _: Option<&Arc<DeviceJoin>>,
+        _: Option<&Arc<dyn DevicePlace>>,
         context: PrepareContext<'_>,
     ) -> Result<Arc<dyn PreparedJoin>> {
         let (build, spec) = (Arc::clone(&join.build), join.spec);
         let scheme = SignatureScheme::with_widths(&build, self.owned_words, self.hashed_words);
-        PreparedBitmap::prepare(build, spec, scheme, self.front, context)
+        prepare(build, spec, scheme, self.front, context)
     }
 }
 

@@ -32,7 +32,7 @@ const COLUMNS: usize = 64;
 
 /// The form of the columns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct UnionShape {
+pub struct UnionShape {
     /// Words of 64 bits: 1, 2 or 4.
     pub words: usize,
     /// Sets that share a column, which are blocks whose columns are tested together: 2, 4 or 8.

@@ -30,12 +30,11 @@ use self::columns::Columns;
 use self::cursor::SlicedWorker;
 use self::group::Group;
 use crate::engine::{
-    Cost, Cursor, Estimate, PrepareContext, PreparedJoin, Strategy, Terms, UnitCursor,
+    Cost, Cursor, DevicePlace, Estimate, PrepareContext, PreparedJoin, Strategy, Terms, UnitCursor,
 };
 use crate::error::Result;
 use crate::memory::Memory;
 use crate::set::collection::SetCollection;
-use crate::set::device::DeviceJoin;
 use crate::set::join::SetJoin;
 use crate::set::join_spec::JoinSpec;
 use crate::simd::{Form, Simd};
@@ -98,7 +97,7 @@ impl Strategy<SetJoin> for BitSliced {
         &self,
         join: &SetJoin,
         _: &Estimate,
-        _: Option<&Arc<DeviceJoin>>,
+        _: Option<&Arc<dyn DevicePlace>>,
         context: PrepareContext<'_>,
     ) -> Result<Arc<dyn PreparedJoin>> {
         let (build, spec, threads) = (Arc::clone(&join.build), join.spec, context.threads);

@@ -14,4 +14,4 @@ pub use ppjoin::PositionalSource;
 pub use signature::SignatureScheme;
 pub(crate) use signature::{ProbeSignature, Signatures};
 pub use suffix_test::Every;
-pub(crate) use suffix_test::SuffixTest;
+pub use suffix_test::SuffixTest;

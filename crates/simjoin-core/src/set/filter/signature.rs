@@ -141,7 +141,7 @@ impl SignatureScheme {
 /// The bit of a token where tokens are dealt to `1 << log` bits by falling frequency, forth and back:
 /// all bits are about equally frequent then. `number` counts the more frequent tokens.
 #[inline]
-pub(crate) fn dealt_bit(number: u32, log: u32) -> u32 {
+pub fn dealt_bit(number: u32, log: u32) -> u32 {
     let turned = 0_u32.wrapping_sub(number >> log & 1);
     (number ^ turned) & ((1 << log) - 1)
 }

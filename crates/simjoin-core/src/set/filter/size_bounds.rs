@@ -79,7 +79,7 @@ impl SizeBounds {
 
     /// The required overlaps of partners of size `least..=greatest`; empty where these are too many
     /// to be tabulated.
-    pub(crate) fn table(&self) -> &[u32] {
+    pub fn table(&self) -> &[u32] {
         &self.required
     }
 }
@@ -149,7 +149,7 @@ impl SizeBoundsCache {
 }
 
 /// The build sets that a set of the collection itself would be compared with.
-pub(in crate::set) fn partners(
+pub fn partners(
     build: &SetCollection,
     spec: &JoinSpec,
     cache: &mut SizeBoundsCache,

@@ -28,11 +28,11 @@ impl Every {
 
 /// The test of a posting, on pairs of sets of one collection: for estimates.
 #[derive(Debug)]
-pub(crate) struct SuffixTest;
+pub struct SuffixTest;
 
 impl SuffixTest {
     /// The numbers of 32-bit words that a posting's signature may have.
-    pub(crate) const WIDTHS: [usize; 4] = [0, 1, 2, 4];
+    pub const WIDTHS: [usize; 4] = [0, 1, 2, 4];
 
     /// Calls `met` for each posting of `partner` that `probe` would meet, with the widths under
     /// which it would pass.

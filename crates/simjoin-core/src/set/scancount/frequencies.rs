@@ -24,7 +24,7 @@ const SPANS: usize = 128;
 
 /// Frequencies of tokens, from a sample of sets.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Frequencies {
+pub struct Frequencies {
     /// Tokens that own bits ([`heavy_from`]).
     pub heavy: f64,
     /// The share of the others among the tokens of all sets.

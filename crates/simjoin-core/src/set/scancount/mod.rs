@@ -25,15 +25,12 @@
 //!
 //! The memory for lists and bits grows with the tokens alone, whatever the universe and the number of
 //! pairs: a column of bits is taken where it is no larger than the list.
-//!
-//! Placed on a device, both counts are made [there](crate::set::scancount::large).
 
 mod bits;
 mod cursor;
 mod estimate;
 mod frequencies;
 mod group;
-pub mod large;
 mod lists;
 mod rates;
 mod split;
@@ -42,21 +39,17 @@ mod walk;
 use std::sync::Arc;
 
 use self::cursor::ScanCountWorker;
-use self::frequencies::Frequencies;
+pub use self::frequencies::Frequencies;
 use self::group::Group;
 use self::split::Split;
 use crate::engine::{
-    Cost, Cursor, Estimate, Placement, PrepareContext, PreparedJoin, Strategy, Terms, UnitCursor,
-    required_device,
+    Cost, Cursor, DevicePlace, Estimate, PrepareContext, PreparedJoin, Strategy, Terms, UnitCursor,
 };
 use crate::error::Result;
 use crate::memory::Memory;
-use crate::offload::OnCpu;
 use crate::set::collection::SetCollection;
-use crate::set::device::DeviceJoin;
 use crate::set::join::SetJoin;
 use crate::set::join_spec::JoinSpec;
-use crate::set::{bitmap, offload};
 
 /// The strategy `scancount`.
 #[derive(Debug, Clone, Copy, Default)]
@@ -76,15 +69,19 @@ impl Strategy<SetJoin> for ScanCount {
         &self,
         join: &SetJoin,
         _: &Estimate,
-        _: Option<&Arc<DeviceJoin>>,
+        _: Option<&Arc<dyn DevicePlace>>,
         context: PrepareContext<'_>,
     ) -> Result<Arc<dyn PreparedJoin>> {
-        PreparedScanCount::prepare(Arc::clone(&join.build), join.spec, context)
+        prepare(Arc::clone(&join.build), join.spec, context)
     }
 }
 
 /// The cost by the frequencies of tokens; infinite where these have not been counted.
-fn cost(
+///
+/// # Errors
+///
+/// When the work is cancelled.
+pub fn cost(
     join: &mut SetJoin,
     terms: &Terms<'_>,
     of: fn(&SetJoin, &Frequencies) -> Cost,
@@ -94,62 +91,11 @@ fn cost(
     Ok(Option::as_ref(&frequencies).map_or(endless, |found| of(join, found)))
 }
 
-/// The strategy `scancount` on devices, which serves large sets.
-#[derive(Debug)]
-pub(crate) struct LargeSets;
-
-impl Strategy<SetJoin> for LargeSets {
-    fn name(&self) -> &'static str {
-        ScanCount.name()
-    }
-
-    fn placement(&self) -> Placement {
-        Placement::Gpu
-    }
-
-    fn estimate(&self, join: &mut SetJoin, terms: &Terms<'_>) -> Result<Estimate> {
-        let cost =
-            cost(join, terms, |join, found| large::estimate(join, found.light_share, found.heavy))?;
-        Ok(Estimate::new(Some(cost), ()))
-    }
-
-    fn prepare(
-        &self,
-        join: &SetJoin,
-        _: &Estimate,
-        device: Option<&Arc<DeviceJoin>>,
-        context: PrepareContext<'_>,
-    ) -> Result<Arc<dyn PreparedJoin>> {
-        let (build, spec, device) = (Arc::clone(&join.build), join.spec, required_device(device)?);
-        let on_cpu = || on_cpu(&build, spec, context);
-        match large::prepare(&build, spec, device, large::Choice::Cheapest, on_cpu, context)? {
-            Ok(prepared) => Ok(prepared),
-            // The devices lack the memory for large sets.
-            Err(_) if device.devices.demanded && !device.devices.have_failed() => {
-                bitmap::on_devices(join, device, context)
-            }
-            Err(error) => Err(error.into()),
-        }
-    }
-}
-
 impl ScanCount {
     /// A bound on the bytes that the counters of a cursor take, by the number of build sets.
     pub(crate) fn cursor_bytes(sets: usize) -> usize {
         ScanCountWorker::footprint(sets)
     }
-}
-
-/// The join on the CPU for what devices fail to do.
-pub(super) fn on_cpu(
-    build: &Arc<SetCollection>,
-    spec: JoinSpec,
-    context: PrepareContext<'_>,
-) -> OnCpu {
-    let sets = Arc::clone(build);
-    offload::on_cpu(build, spec, context.reservation, move |spec, context| {
-        PreparedScanCount::prepare(Arc::clone(&sets), spec, context)
-    })
 }
 
 #[derive(Debug)]
@@ -160,15 +106,18 @@ struct PreparedScanCount {
     threads: usize,
 }
 
-impl PreparedScanCount {
-    fn prepare(
-        build: Arc<SetCollection>,
-        spec: JoinSpec,
-        context: PrepareContext<'_>,
-    ) -> Result<Arc<dyn PreparedJoin>> {
-        let split = Arc::new(Split::try_new(&build, &spec, context)?);
-        Ok(Arc::new(Self { build, spec, split, threads: context.threads }))
-    }
+/// Prepares counters for sets.
+///
+/// # Errors
+///
+/// When memory is refused, or the work cancelled.
+pub fn prepare(
+    build: Arc<SetCollection>,
+    spec: JoinSpec,
+    context: PrepareContext<'_>,
+) -> Result<Arc<dyn PreparedJoin>> {
+    let split = Arc::new(Split::try_new(&build, &spec, context)?);
+    Ok(Arc::new(PreparedScanCount { build, spec, split, threads: context.threads }))
 }
 
 impl PreparedJoin for PreparedScanCount {

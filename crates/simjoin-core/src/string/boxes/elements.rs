@@ -23,7 +23,7 @@ const NO_BIT: u8 = 64;
 ///
 /// They do not depend on the order of the items within a run.
 #[derive(Debug, Clone)]
-pub(crate) struct Elements {
+pub struct Elements {
     choices: Vec<Bits>,
     /// The choice of each run.
     of_run: Vec<u32>,
@@ -34,7 +34,7 @@ pub(crate) struct Elements {
 impl Elements {
     /// Chooses elements for runs: run `r` has the items `runs[r]..runs[r + 1]`. `by_prefix` is for functions
     /// by which strings are the more alike, the longer their common prefix is.
-    pub(crate) fn choose(
+    pub fn choose(
         codes: Codes<'_>,
         runs: &[u32],
         by_prefix: bool,
@@ -76,7 +76,7 @@ impl Elements {
 
     /// By element, the bit that it has in the signatures of a run, 64 where it has none. Element
     /// `16 * code + n` is the occurrence of a code behind `n` others.
-    pub(crate) fn bits(&self, run: usize) -> &[u8] {
+    pub fn bits(&self, run: usize) -> &[u8] {
         &self.choices[self.of_run[run] as usize]
     }
 

@@ -3,7 +3,7 @@
 //! The strings come in *runs* of one length (and one blocking key). An element of a string is a code
 //! with its occurrence: the n-th `a` is the n-th element of its kind. Each length has 64 [`Elements`],
 //! those that tell its strings apart best; a *signature* has a bit for each. Strings of one run are in the
-//! order of a k-d tree over these bits ([`order`]); blocks of 64 and groups of 8 of them know the union
+//! order of a k-d tree over these bits (`order.rs`); blocks of 64 and groups of 8 of them know the union
 //! and the intersection of their signatures: a box. A probe `x` that may have `s` elements that a string
 //! lacks, and lack `t` elements that the string has, meets a box only if
 //!
@@ -14,7 +14,7 @@
 //! Strings that are left are verified by [`lanes`](crate::string::lanes), 64 at a time. Codes may stand for
 //! several symbols each, so all of this may find too much, never too little; only the symbols decide.
 //!
-//! Before a join: [`Elements::choose`], [`order`], the items rearranged, [`Boxes::build`]. For each probe
+//! Before a join: [`Elements::choose`], `order`, the items rearranged, [`Boxes::build`]. For each probe
 //! and each run whose length can match: [`Boxes::probe`]. For the cost: [`Boxes::survivors`].
 
 mod build;
@@ -26,14 +26,14 @@ mod probe;
 mod tests;
 
 pub(crate) use build::Boxes;
-pub(super) use elements::Elements;
+pub use elements::Elements;
 pub(super) use order::order;
-pub(super) use probe::{Probe, UNKNOWN};
+pub use probe::{Probe, UNKNOWN};
 pub(crate) use probe::{Survivors, Wanted};
 
 /// Strings one behind another: string `i` is `codes[starts[i]..starts[i + 1]]`, of codes below 64.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Codes<'a> {
+pub struct Codes<'a> {
     pub codes: &'a [u8],
     pub starts: &'a [usize],
 }

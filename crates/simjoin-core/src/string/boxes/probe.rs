@@ -12,11 +12,11 @@ use crate::string::page::Page;
 use crate::string::rules::{Alike, Level, PREFIX};
 
 /// The distance of candidates that were not verified.
-pub(crate) const UNKNOWN: u32 = u32::MAX;
+pub const UNKNOWN: u32 = u32::MAX;
 
 /// Space for probes, and what is known of the last one: it is often looked for in several runs.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Probe {
+pub struct Probe {
     codes: Vec<u8>,
     /// The index, the choice of elements, and the probe's signature by that choice.
     signature: Option<(u64, u32, u64)>,

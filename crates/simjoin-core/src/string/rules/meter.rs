@@ -7,7 +7,7 @@ pub(crate) const CELLS: usize = 1 << 20;
 
 /// The end of a computation that its caller no longer wants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Cancelled;
+pub struct Cancelled;
 
 impl fmt::Display for Cancelled {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

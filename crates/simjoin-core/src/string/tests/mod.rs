@@ -6,4 +6,4 @@ mod columns;
 mod draw;
 mod rules;
 
-pub(super) use draw::{Kind, edited, rounds, seed, text};
+pub(super) use draw::{Kind, edited, text};

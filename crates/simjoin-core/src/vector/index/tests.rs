@@ -11,8 +11,8 @@ use super::boxes::{FANOUT, PANEL, Shape};
 use super::{Order, VectorIndex};
 use crate::engine::GpuOptions;
 use crate::engine::{
-    Funnel, Match, MatchBuffer, MatchNeed, MatchSpec, Orders, Placement, PrepareContext, ProbeUnit,
-    Progress, RowPairCounts, Strategy, Terms,
+    Funnel, Match, MatchBuffer, MatchNeed, MatchSpec, Orders, PrepareContext, ProbeUnit, Progress,
+    RowPairCounts, Strategy, Terms,
 };
 use crate::memory::Budget;
 use crate::predicate::Side;
@@ -119,7 +119,7 @@ pub(in crate::vector) fn found(
         PrepareContext { reservation: &reservation, cancel: &cancel, threads, probes: None };
     let joining = Joining { threshold, orders: ArgumentOrder::of(spec, Side::Left), spec: *spec };
     let mut join = VectorJoin::new(Arc::clone(build), joining);
-    let terms = Terms { is_only: true, placements: &[Placement::Cpu], context };
+    let terms = Terms { is_only: true, open_device: None, context };
     let estimate = strategy.estimate(&mut join, &terms).unwrap();
     let prepared = strategy.prepare(&join, &estimate, None, context).unwrap();
     let mut cursor = prepared.open(&reservation).unwrap();
@@ -272,7 +272,7 @@ fn rows_of_another_input_are_taken_by_their_work() {
         let build = Arc::new(collection(&mut rng, count, d, 0, 1));
         let joining = Joining { threshold, orders: ArgumentOrder::of(&spec, Side::Left), spec };
         let mut join = VectorJoin::new(build, joining);
-        let terms = Terms { is_only: true, placements: &[Placement::Cpu], context };
+        let terms = Terms { is_only: true, open_device: None, context };
         let estimate = NestedLoop.estimate(&mut join, &terms).unwrap();
         NestedLoop.prepare(&join, &estimate, None, context).unwrap().probe_rows()
     };

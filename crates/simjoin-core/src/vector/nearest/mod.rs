@@ -1,23 +1,24 @@
 //! Nearest vectors at once, on a device or on the CPU.
 //!
 //! ```text
-//! side.rs  a side, read where its numbers lie
-//! host/    the search of the CPU
+//! side.rs        a side, read where its numbers lie
+//! host/          the search of the CPU
+//! on_devices.rs  the call of a search on devices
 //! ```
 
 mod host;
+mod on_devices;
 mod side;
 
+pub use self::on_devices::{Declined, NearestOnDevices, NearestVectors, SideNumbers};
 use self::side::SideColumn;
 use super::bands::{Band, Bands};
-use super::device::nearest::{Declined, SideNumbers, Vectors, find, may_find};
 use super::metric::Metric;
 use crate::engine::{DeviceChoice, NeighbourRequest, NeighbourSearch, Neighbours};
 use crate::error::Result;
-use crate::gpu::Device;
 
 /// Whether the work is enough for a device that nobody insists on.
-fn pays_on_device(request: &NeighbourRequest<'_>) -> bool {
+fn pays_on_device(request: &NeighbourRequest<'_>, devices: &dyn NearestOnDevices) -> bool {
     /// Pairs that are worth a device: one that is open, and one that is to be opened, for some hundred
     /// milliseconds.
     const OPEN: f64 = 1e8;
@@ -27,14 +28,14 @@ fn pays_on_device(request: &NeighbourRequest<'_>) -> bool {
         DeviceChoice::Cpu => false,
         DeviceChoice::Cuda(_) => true,
         DeviceChoice::Auto => {
-            let least = if Device::opened(0).is_some() { OPEN } else { CLOSED };
+            let least = if devices.is_open() { OPEN } else { CLOSED };
             left * right >= least
         }
     }
 }
 
 /// The neighbours of the left rows of a request. `casts`: by side, whether the values are read that the
-/// argument is a cast of.
+/// argument is a cast of. `devices`: the search there, where there is one.
 ///
 /// # Errors
 ///
@@ -43,12 +44,13 @@ pub(super) fn neighbours(
     metric: Metric,
     request: &NeighbourRequest<'_>,
     casts: [bool; 2],
+    devices: Option<&dyn NearestOnDevices>,
 ) -> Result<NeighbourSearch> {
     let declined = |why: &str| Ok(NeighbourSearch::Declined(Some(why.to_string())));
-    let on_device = pays_on_device(request);
+    let devices = devices.filter(|devices| pays_on_device(request, *devices));
     let on_host = !matches!(request.device, DeviceChoice::Cuda(_)) && host::pays(request);
     // A product has no bound that follows from a distance.
-    if metric == Metric::InnerProduct || !(on_device || on_host) {
+    if metric == Metric::InnerProduct || !(devices.is_some() || on_host) {
         return Ok(NeighbourSearch::Declined(None));
     }
     // The places of neighbours are 32 bits.
@@ -77,8 +79,8 @@ pub(super) fn neighbours(
         return declined("vectors of several lengths");
     }
     let mut reason = None;
-    if on_device {
-        match of_device(metric, request, &left, right.as_ref())? {
+    if let Some(devices) = devices {
+        match of_device(devices, metric, request, (&left, right.as_ref()))? {
             Ok(bands) => {
                 return Ok(NeighbourSearch::Found(in_rows(request, bands, &left, columns)));
             }
@@ -98,17 +100,17 @@ pub(super) fn neighbours(
 
 /// The neighbours that a device finds; the reason where it does not and that is worth a remark.
 fn of_device(
+    devices: &dyn NearestOnDevices,
     metric: Metric,
     request: &NeighbourRequest<'_>,
-    left: &SideColumn,
-    right: Option<&SideColumn>,
+    (left, right): (&SideColumn, Option<&SideColumn>),
 ) -> Result<std::result::Result<Bands, Option<String>>> {
     let columns = right.unwrap_or(left);
-    if !may_find(request.count, columns.count(), columns.dimensions) {
+    if !devices.may_find(request.count, columns.count(), columns.dimensions) {
         return Ok(Err(Some("too many neighbours, or too few vectors".to_string())));
     }
     let centre = if metric == Metric::Euclidean { columns.centre(request.cancel)? } else { vec![] };
-    let vectors = Vectors {
+    let vectors = NearestVectors {
         metric,
         neighbours: request.count,
         with_ties: request.with_ties,
@@ -117,10 +119,10 @@ fn of_device(
         right: right.map(|right| right as _),
         centre,
     };
-    Ok(match find(&vectors, request.device, &request.gpu, request.reservation) {
+    Ok(match devices.find(&vectors, request.device, &request.gpu, request.reservation) {
         Ok(bands) => Ok(bands),
         // Where nobody asks for a device its absence is no remark.
-        Err(_) if request.device == DeviceChoice::Auto && Device::opened(0).is_none() => Err(None),
+        Err(_) if request.device == DeviceChoice::Auto && !devices.is_open() => Err(None),
         Err(Declined(why)) => Err(Some(why)),
     })
 }

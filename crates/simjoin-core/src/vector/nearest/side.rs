@@ -2,11 +2,11 @@
 
 use std::ops::Range;
 
+use super::on_devices::SideNumbers;
 use crate::engine::NeighbourSide;
 use crate::error::Result;
 use crate::memory::Reservation;
 use crate::util::cancel::CancelFlag;
-use crate::vector::device::nearest::SideNumbers;
 use crate::vector::metric::Metric;
 use crate::vector::middle::{Middle, is_usual, spread};
 use crate::vector::numbers::{Numbers, Row, holds_vectors};

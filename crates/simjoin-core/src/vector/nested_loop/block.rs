@@ -13,7 +13,7 @@ use crate::vector::filter::{Bound, Bounds, Filter, RowBounds};
 use crate::vector::tile::{Element, PANEL, RowLayout};
 
 /// Probe vectors that meet a panel while it lies in the cache, at least, where there are as many.
-pub(in crate::vector) const BLOCK: usize = 8 * RowLayout::LANES.unit;
+pub const BLOCK: usize = 8 * RowLayout::LANES.unit;
 
 const _: () = assert!(BLOCK.is_multiple_of(RowLayout::TILES.unit));
 
@@ -68,7 +68,7 @@ impl Batch {
 }
 
 /// A bound on the bytes of the vectors of a block where memory is short, by their dimensions.
-pub(in crate::vector) fn least_block_bytes(dimensions: usize) -> usize {
+pub fn least_block_bytes(dimensions: usize) -> usize {
     RowLayout::LANES.unit * dimensions.next_multiple_of(64) * size_of::<f32>()
 }
 

@@ -38,8 +38,7 @@ const WAITING: usize = 64;
 const COMPARED: usize = 1 << 23;
 
 /// About the bytes of a cursor, besides the vectors of its block.
-pub(in crate::vector) const CURSOR_BYTES: usize =
-    batch_bytes(Batch::LEAST) + FEW_LISTED * size_of::<u32>() + 4096;
+pub const CURSOR_BYTES: usize = batch_bytes(Batch::LEAST) + FEW_LISTED * size_of::<u32>() + 4096;
 
 /// A bound on the bytes that a batch takes, besides the vectors of its block.
 const fn batch_bytes(batch: Batch) -> usize {

@@ -18,7 +18,7 @@ mod panels;
 mod prepared;
 mod second;
 
-pub(super) use block::{BLOCK, least_block_bytes};
-pub(super) use cursor::CURSOR_BYTES;
+pub use block::{BLOCK, least_block_bytes};
+pub use cursor::CURSOR_BYTES;
 pub use prepared::prepare;
 pub(super) use prepared::{prepare_with, prepared_bytes};

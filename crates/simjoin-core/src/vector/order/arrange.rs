@@ -12,6 +12,7 @@ use super::sample::share_in_reach;
 use crate::engine::ItemId;
 use crate::error::Result;
 use crate::simd::Simd;
+use crate::tuning::small_or;
 use crate::util::cancel::CancelFlag;
 use crate::util::counting_sort::{self, Sorted};
 use crate::util::parallel::{collect, for_each, ranges, steps_per_task, threads_for};
@@ -23,10 +24,10 @@ use crate::vector::middle::spread;
 use crate::vector::width::Vector;
 
 /// Runs of fewer items keep their order. Tests want orders of few.
-const LEAST_ITEMS: usize = if cfg!(test) { 1 << 7 } else { 1 << 12 };
+const LEAST_ITEMS: usize = 1 << 12;
 
 /// Items of a leaf, of which each is ordered by itself. Tests want many.
-const LEAF: usize = if cfg!(test) { 1 << 8 } else { 1 << 12 };
+const LEAF: usize = 1 << 12;
 
 /// Items that a task handles by a few steps each, at least. Tests want many tasks.
 const LEAST_TASK: usize = if cfg!(test) { 1 << 4 } else { 1 << 13 };
@@ -81,7 +82,7 @@ pub(in crate::vector) fn arrange(
     if threshold.metric == Metric::InnerProduct || threshold.is_void() {
         return Ok(None);
     }
-    let is_many = |run: &&Run| run.items.len() >= LEAST_ITEMS;
+    let is_many = |run: &&Run| run.items.len() >= small_or(1 << 7, LEAST_ITEMS);
     let is_alike = |run: &&Run| run.lens[0] == run.lens[1] && run.lens[0] >= 2;
     let mut runs = resources.runs.iter().filter(is_many).filter(is_alike);
     let Some(longest) = runs.clone().max_by_key(|run| run.items.len()) else { return Ok(None) };
@@ -316,7 +317,7 @@ impl<'a> Space<'a> {
     fn cuts(&self, items: Range<ItemId>) -> Result<Cuts> {
         /// Points of a sample for each leaf.
         const POINTS: usize = 16;
-        let leaves = (items.len() / LEAF).max(1).next_power_of_two();
+        let leaves = (items.len() / small_or(1 << 8, LEAF)).max(1).next_power_of_two();
         let leaves = leaves.min(MOST_SAMPLE / POINTS);
         let Resources { threads, cancel, .. } = self.resources;
         let some: Vec<ItemId> =

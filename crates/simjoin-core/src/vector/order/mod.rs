@@ -34,4 +34,4 @@ pub use arrange::OrderRequest;
 pub(super) use arrange::{Resources, arrange};
 pub(super) use basis::Basis;
 pub(super) use magnitudes::by_magnitude;
-pub(super) use reach::Reach;
+pub use reach::Reach;

@@ -24,7 +24,7 @@ const ENDS: usize = 2 * FANOUT as usize;
 
 /// The boxes of tiles, level by level.
 #[derive(Debug)]
-pub(in crate::vector) struct Reach {
+pub struct Reach {
     simd: Simd,
     dims: usize,
     limit: f32,
@@ -35,7 +35,7 @@ pub(in crate::vector) struct Reach {
 
 impl Reach {
     /// The bytes for `items` items in tiles of `tile` items.
-    pub(in crate::vector) fn bytes(boxes: &Boxes, items: u32, tile: u32) -> usize {
+    pub fn bytes(boxes: &Boxes, items: u32, tile: u32) -> usize {
         let block = boxes.dims as usize * ENDS * size_of::<f32>();
         let (mut blocks, mut level) = (0, items.div_ceil(tile).div_ceil(FANOUT).max(1));
         while level > 1 {
@@ -46,7 +46,7 @@ impl Reach {
     }
 
     /// The levels over `items` items in tiles of `tile` items, made on up to `threads` threads.
-    pub(in crate::vector) fn of(boxes: &Boxes, items: u32, tile: u32, threads: usize) -> Self {
+    pub fn of(boxes: &Boxes, items: u32, tile: u32, threads: usize) -> Self {
         let dims = boxes.dims as usize;
         let tiles = items.div_ceil(tile);
         let of_tile = |at: u32| {
@@ -65,12 +65,7 @@ impl Reach {
 
     /// The lower or the upper end of the box of a tile in a coordinate; `None` where there is no such
     /// tile.
-    pub(in crate::vector) fn end(
-        &self,
-        tile: u32,
-        coordinate: usize,
-        is_upper: bool,
-    ) -> Option<f32> {
+    pub fn end(&self, tile: u32, coordinate: usize, is_upper: bool) -> Option<f32> {
         let block = (tile / FANOUT) as usize * self.dims * ENDS;
         let place = (tile % FANOUT + if is_upper { FANOUT } else { 0 }) as usize;
         let level = self.levels.first().filter(|_| tile < self.tiles && coordinate < self.dims)?;
@@ -78,12 +73,7 @@ impl Reach {
     }
 
     /// Adds the tiles of `range` that lie in the reach of a box to `found`, ascending.
-    pub(in crate::vector) fn tiles(
-        &self,
-        extent: &Extent,
-        range: Range<u32>,
-        found: &mut Vec<u32>,
-    ) {
+    pub fn tiles(&self, extent: &Extent, range: Range<u32>, found: &mut Vec<u32>) {
         let range = range.start..range.end.min(self.tiles);
         if self.dims == 0 {
             return found.extend(range);

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeSet;
 
+use simjoin_core::engine::{Match, MatchNeed, Pairing, RowPairCounts, Strategy};
+use simjoin_core::set::{JoinSpec, SetId, SetJoin};
+
 use super::Sides;
 use super::drive::{Drive, OnDevice, Run};
-use crate::engine::{Match, MatchNeed, Pairing, RowPairCounts, Strategy};
-use crate::set::{JoinSpec, SetId, SetJoin};
 
 impl Sides {
     /// Holds a strategy's matches to those expected.

@@ -7,18 +7,18 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-
-use super::{Sides, reservation};
-use crate::engine::DeviceChoice;
-use crate::engine::{
+use simjoin_core::engine::DeviceChoice;
+use simjoin_core::engine::{
     Cursor, DeviceRequest, Funnel, Match, MatchBuffer, MatchRun, Placement, PrepareContext,
     ProbeUnit, Progress, RowPairCounts, Strategy, Terms,
 };
-use crate::error::Result;
-use crate::gpu::Device;
-use crate::memory::Budget;
-use crate::set::{DeviceJoin, JoinSpec, SetId, SetJoin};
-use crate::util::cancel::CancelFlag;
+use simjoin_core::error::Result;
+use simjoin_core::memory::Budget;
+use simjoin_core::set::{JoinSpec, SetId, SetJoin};
+use simjoin_core::util::cancel::CancelFlag;
+
+use super::{Sides, reservation};
+use crate::device_harness::place;
 
 /// How a cursor is driven.
 #[derive(Debug, Clone, Copy)]
@@ -47,21 +47,6 @@ pub(crate) struct OnDevice {
     pub demanded: bool,
     /// The fault that comes once the build side is there; the CPU has to step in.
     pub fault: Option<Fault>,
-}
-
-impl OnDevice {
-    fn open(&self) -> Vec<Arc<Device>> {
-        let ordinals = [Some(self.ordinal), self.second].into_iter().flatten();
-        ordinals.map(|ordinal| Device::open(ordinal).unwrap()).collect()
-    }
-
-    fn choice(&self) -> DeviceChoice {
-        match self.demanded {
-            true if self.second.is_some() => DeviceChoice::Cuda(None),
-            true => DeviceChoice::cuda(self.ordinal),
-            false => DeviceChoice::Auto,
-        }
-    }
 }
 
 /// A failure of the emulated device, the first where there are two.
@@ -119,118 +104,15 @@ impl Sides {
         let context =
             PrepareContext { reservation: &reservation, cancel: &cancel, threads: 2, probes: None };
         let mut join = self.join(&spec);
-        let placements = [Placement::Cpu, Placement::Gpu];
-        let terms = Terms { is_only: false, placements: &placements, context };
+        let terms = Terms { is_only: false, open_device: None, context };
         let estimate = strategy.estimate(&mut join, &terms).unwrap();
         let costs = estimate.cost.is_none_or(|cost| cost.elapsed(1) >= 0.0);
         assert!(costs, "no estimate: {}", what());
         let takes_it = strategy.placement() == Placement::Gpu;
         assert!(device.is_none() || takes_it, "{} has no use for a device", strategy.name());
-        let device = device.map(|device| self.on_device(device, &spec));
+        let device = device.map(|device| place(self, device, &spec));
         let prepared = strategy.prepare(&join, &estimate, device.as_ref(), context).unwrap();
         prepared.open(&reservation).unwrap()
-    }
-
-    /// The matches of one run whose cursor gets the memory that it needs without a device, and
-    /// `beside` bytes more; and the message about the device.
-    pub(crate) fn run_within(
-        &self,
-        strategy: &dyn Strategy<SetJoin>,
-        spec: JoinSpec,
-        device: OnDevice,
-        beside: usize,
-    ) -> (Result<Vec<Match>>, Vec<String>) {
-        let (found, told) = self.buffer_within(strategy, spec, device, beside);
-        (found.map(|matches| matches.matches().to_vec()), told)
-    }
-
-    /// The buffer of a cursor, with the counts of matches besides.
-    pub(crate) fn buffer_within(
-        &self,
-        strategy: &dyn Strategy<SetJoin>,
-        spec: JoinSpec,
-        device: OnDevice,
-        beside: usize,
-    ) -> (Result<MatchBuffer>, Vec<String>) {
-        let (unlimited, cancel) = (reservation(), CancelFlag::default());
-        let context =
-            PrepareContext { reservation: &unlimited, cancel: &cancel, threads: 2, probes: None };
-        let mut join = self.join_of(&spec, 0.0, context);
-        let terms =
-            Terms { is_only: false, placements: &[Placement::Cpu, Placement::Gpu], context };
-        let estimate = strategy.estimate(&mut join, &terms).unwrap();
-        let told = Arc::new(Mutex::new(vec![]));
-        let request = DeviceRequest {
-            choice: device.choice(),
-            self_join: false,
-            work: f64::INFINITY,
-            on_failure: {
-                let told = Arc::clone(&told);
-                Arc::new(move |what| told.lock().push(what))
-            },
-        };
-        let opened = DeviceJoin::try_new(device.open(), &self.build, &spec, &request).unwrap();
-        let prepare = |device| strategy.prepare(&join, &estimate, device, context);
-        let unit = || {
-            let (items, range) = (Arc::clone(&self.probe), 0..self.probe.len());
-            ProbeUnit { number: 0, items, range }
-        };
-        let enough = Budget::unlimited();
-        let reservation = enough.reservation();
-        // A strategy that is not there without a device has what lies beside alone.
-        let on_cpu = match prepare(None) {
-            Ok(join) => {
-                let mut cursor = join.open(&reservation).unwrap();
-                cursor.feed(unit()).unwrap();
-                Some(cursor)
-            }
-            Err(error) => {
-                assert!(error.to_string().contains("has no device"), "{error}");
-                None
-            }
-        };
-        let limit = enough.taken() + beside;
-        drop(on_cpu);
-        let prepared = match prepare(Some(&opened)) {
-            Ok(prepared) => prepared,
-            Err(error) => return (Err(error), told.lock().clone()),
-        };
-        let pool = Budget::new(limit);
-        let limited = pool.reservation();
-        let mut matches = MatchBuffer::new(1 << 20);
-        let found = prepared.open(&limited).and_then(|mut cursor| {
-            cursor.feed(unit())?;
-            cursor.finish();
-            let mut cx = Context::from_waker(Waker::noop());
-            loop {
-                match cursor.poll(&mut cx, &mut matches) {
-                    Poll::Ready(Ok(Progress::Ended)) => return Ok(matches),
-                    Poll::Ready(Err(error)) => return Err(error),
-                    _ => {}
-                }
-            }
-        });
-        let told = told.lock().clone();
-        (found, told)
-    }
-
-    /// The join on devices, on the first of which the fault is to come.
-    pub(crate) fn on_device(&self, device: OnDevice, spec: &JoinSpec) -> Arc<DeviceJoin> {
-        let OnDevice { ordinal, fault, .. } = device;
-        let request = DeviceRequest {
-            choice: device.choice(),
-            self_join: Arc::ptr_eq(&self.build, &self.probe),
-            work: f64::INFINITY,
-            on_failure: Arc::new(move |what| assert!(fault.is_some(), "{what}")),
-        };
-        let join = DeviceJoin::try_new(device.open(), &self.build, spec, &request).unwrap();
-        if let (Some(fault), Some(emulator)) = (fault, crate::emulator::Emulator::get()) {
-            match fault.call {
-                Some(call) => emulator.fault(ordinal, call, fault.nth, fault.error),
-                None => emulator.fault_async(ordinal, fault.nth, fault.error),
-            }
-        }
-        join
     }
 
     /// The units that a cursor is fed, with numbers that say nothing of their order.

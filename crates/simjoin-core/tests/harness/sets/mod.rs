@@ -2,36 +2,34 @@
 
 mod check;
 mod drive;
-mod fixed_index;
-pub(crate) mod on_devices;
 mod rounds;
 pub(crate) mod shapes;
-pub(crate) mod without_memory;
 
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, Int64Array, ListArray};
 use arrow::datatypes::{DataType, UInt32Type};
 
-use crate::error::Result;
-use crate::memory::{Budget, Reservation};
-
-pub(crate) use self::drive::{Drive, Fault, OnDevice};
-pub(crate) use self::fixed_index::{FixedIndex, RANGES};
-pub(crate) use self::rounds::{
-    Forced, NEEDS, check_each, check_shape, drive, forced, rounds, thresholds,
-};
-use crate::engine::{
+use simjoin_core::engine::{
     AnyChoice, AnyMatcher, Argument, Collection, DeviceRequest, EncodeInput, Family, KeyConverter,
     KeyDictionary, Match, MatchNeed, MatchSpec, Orders, Pairing, PrepareContext,
 };
-use crate::engine::{DeviceChoice, GpuOptions, StrategyName};
-use crate::predicate::{Call, Predicate, Side};
-use crate::set::encode::{BuildEncoder, ProbeScratch};
-use crate::set::statistics::Statistics;
-use crate::set::{Bounds, JoinSpec, Measure, Role, SetCollection, SetFamily, SetId, SetJoin};
-use crate::simd::Simd;
-use crate::util::cancel::CancelFlag;
+use simjoin_core::engine::{DeviceChoice, GpuOptions, StrategyName};
+use simjoin_core::error::Result;
+use simjoin_core::memory::{Budget, Reservation};
+use simjoin_core::predicate::{Call, Predicate, Side};
+use simjoin_core::set::encode::{BuildEncoder, ProbeScratch};
+use simjoin_core::set::statistics::Statistics;
+use simjoin_core::set::{
+    Bounds, JoinSpec, Measure, Role, SetCollection, SetFamily, SetId, SetJoin,
+};
+use simjoin_core::simd::Simd;
+use simjoin_core::util::cancel::CancelFlag;
+
+pub(crate) use self::drive::{Drive, Fault, OnDevice};
+pub(crate) use self::rounds::{
+    Forced, NEEDS, check_each, check_shape, drive, forced, rounds, thresholds,
+};
 
 /// Rows of a side: the blocking key and the tokens, which may repeat.
 pub(crate) type Rows = Vec<(i64, Vec<u32>)>;
@@ -154,7 +152,12 @@ impl Sides {
     }
 
     /// A join that takes so many nanoseconds by an index of prefixes.
-    fn join_of(&self, spec: &JoinSpec, indexed: f64, context: PrepareContext<'_>) -> SetJoin {
+    pub(crate) fn join_of(
+        &self,
+        spec: &JoinSpec,
+        indexed: f64,
+        context: PrepareContext<'_>,
+    ) -> SetJoin {
         let statistics = Statistics::gather(&self.build, spec, context).unwrap();
         SetJoin::new(Arc::clone(&self.build), *spec, statistics, |_| indexed, |_| f64::INFINITY)
     }

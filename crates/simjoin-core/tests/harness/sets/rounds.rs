@@ -6,13 +6,15 @@ use std::sync::Arc;
 use rand::Rng;
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
+use simjoin_core::engine::{
+    DevicePlace, MatchNeed, Pairing, PrepareContext, PreparedJoin, Strategy,
+};
+use simjoin_core::error::Result;
+use simjoin_core::set::{JoinSpec, Measure, Role, SetJoin};
+use simjoin_core::simd::Simd;
 
 use super::shapes::Shape;
 use super::{Drive, Sides, spec};
-use crate::engine::{MatchNeed, Pairing, PrepareContext, PreparedJoin, Strategy};
-use crate::error::Result;
-use crate::set::{DeviceJoin, JoinSpec, Measure, Role, SetJoin};
-use crate::simd::Simd;
 
 /// Parts of a strategy that tests force on any join: no estimate chooses it.
 pub(crate) trait Forced: Debug + Send + Sync {
@@ -20,7 +22,7 @@ pub(crate) trait Forced: Debug + Send + Sync {
     fn prepare(
         &self,
         join: &SetJoin,
-        device: Option<&Arc<DeviceJoin>>,
+        place: Option<&Arc<dyn DevicePlace>>,
         context: PrepareContext<'_>,
     ) -> Result<Arc<dyn PreparedJoin>>;
 }
@@ -28,31 +30,31 @@ pub(crate) trait Forced: Debug + Send + Sync {
 /// Makes strategies of types that are [`Forced`].
 macro_rules! forced {
     ($($strategy:ty),+) => {$(
-        impl $crate::engine::Strategy<$crate::set::SetJoin> for $strategy {
+        impl simjoin_core::engine::Strategy<simjoin_core::set::SetJoin> for $strategy {
             fn name(&self) -> &'static str {
                 stringify!($strategy)
             }
 
-            fn placement(&self) -> $crate::engine::Placement {
-                $crate::engine::Placement::Gpu
+            fn placement(&self) -> simjoin_core::engine::Placement {
+                simjoin_core::engine::Placement::Gpu
             }
 
             fn estimate(
                 &self,
-                _: &mut $crate::set::SetJoin,
-                _: &$crate::engine::Terms<'_>,
-            ) -> $crate::error::Result<$crate::engine::Estimate> {
-                Ok($crate::engine::Estimate::new(None, ()))
+                _: &mut simjoin_core::set::SetJoin,
+                _: &simjoin_core::engine::Terms<'_>,
+            ) -> simjoin_core::error::Result<simjoin_core::engine::Estimate> {
+                Ok(simjoin_core::engine::Estimate::new(None, ()))
             }
 
             fn prepare(
                 &self,
-                join: &$crate::set::SetJoin,
-                _: &$crate::engine::Estimate,
-                device: Option<&std::sync::Arc<$crate::set::DeviceJoin>>,
-                context: $crate::engine::PrepareContext<'_>,
-            ) -> $crate::error::Result<std::sync::Arc<dyn $crate::engine::PreparedJoin>> {
-                $crate::harness::sets::Forced::prepare(self, join, device, context)
+                join: &simjoin_core::set::SetJoin,
+                _: &simjoin_core::engine::Estimate,
+                place: Option<&std::sync::Arc<dyn simjoin_core::engine::DevicePlace>>,
+                context: simjoin_core::engine::PrepareContext<'_>,
+            ) -> simjoin_core::error::Result<std::sync::Arc<dyn simjoin_core::engine::PreparedJoin>> {
+                $crate::harness::sets::Forced::prepare(self, join, place, context)
             }
         }
     )+};

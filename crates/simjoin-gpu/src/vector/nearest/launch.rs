@@ -1,0 +1,231 @@
+//! The kernels of a search, one after the other.
+
+use simjoin_core::vector::metric::Metric;
+
+use crate::runtime::{DeviceError, Grid, Kernel, Stage};
+use crate::vector::abi::Preparing;
+use crate::vector::nearest::abi::{
+    BINS, NearestPreparing, NearestShuffle, NearestSum, NearestWork,
+};
+use crate::vector::nearest::arrays::{Arrays, Search};
+use crate::vector::nearest::plan::{padded, stride};
+use crate::vector::shape::{NEAREST, VECTORS, VectorShape};
+
+/// By steps, from one on: the kernels that look at groups, and those that list pairs.
+const TILES: [[&str; 2]; 9] = [
+    ["nearest_bests_1", "nearest_pairs_1"],
+    ["nearest_bests_2", "nearest_pairs_2"],
+    ["nearest_bests_3", "nearest_pairs_3"],
+    ["nearest_bests_4", "nearest_pairs_4"],
+    ["nearest_bests_5", "nearest_pairs_5"],
+    ["nearest_bests_6", "nearest_pairs_6"],
+    ["nearest_bests_7", "nearest_pairs_7"],
+    ["nearest_bests_8", "nearest_pairs_8"],
+    ["nearest_bests_9", "nearest_pairs_9"],
+];
+const SHARED_TILES: [&str; 2] = ["nearest_bests_shared", "nearest_pairs_shared"];
+
+impl Search {
+    /// Launches all kernels.
+    ///
+    /// # Safety
+    ///
+    /// The arrays lie in memory of this stage, where those that begin with zeros and those that are copied
+    /// are so.
+    pub(super) unsafe fn launch(
+        &self,
+        arrays: &Arrays,
+        stage: &mut Stage<'_>,
+    ) -> Result<(), DeviceError> {
+        let mut launch = Launcher { stage, multiprocessors: self.multiprocessors };
+        let columns = self.right.count;
+        // SAFETY: the kernels take what they are given here, whose addresses are those of arrays with room
+        // for rows, columns and units of the search, and of the sides, which the work holds.
+        unsafe {
+            if self.metric == Metric::Euclidean {
+                self.measure(arrays, &mut launch)?;
+            }
+            let shuffle =
+                NearestShuffle { order: arrays.order, count: columns, stride: stride(columns) };
+            launch.threads("nearest_shuffle", columns.into(), shuffle)?;
+            let lanes = |count: u32| 8 * u64::from(padded(count));
+            let prepared = self.preparing(arrays, false, arrays.order);
+            launch.threads("nearest_prepare", lanes(columns), prepared)?;
+            if !self.same {
+                let prepared = self.preparing(arrays, true, 0);
+                launch.threads("nearest_prepare", lanes(self.row_count()), prepared)?;
+            }
+            launch.tiles(self, 0, self.pass(arrays, 0))?;
+            let mut work = self.pass(arrays, 1);
+            launch.warps("nearest_thresholds", work.row_padded, work)?;
+            if self.same {
+                work = self.sort(arrays, work, &mut launch)?;
+                let prepared = self.preparing(arrays, false, work.row_order);
+                launch.threads("nearest_prepare", lanes(columns), prepared)?;
+            }
+            launch.tiles(self, 1, work)?;
+            self.choose(work, &mut launch)
+        }
+    }
+
+    /// Finds the greatest norm of both sides.
+    ///
+    /// # Safety
+    ///
+    /// As of [`Self::launch`].
+    unsafe fn measure(
+        &self,
+        arrays: &Arrays,
+        launch: &mut Launcher<'_, '_>,
+    ) -> Result<(), DeviceError> {
+        let sides = [(true, !self.same), (false, true)];
+        for (is_row, _) in sides.into_iter().filter(|(_, measured)| *measured) {
+            let NearestPreparing { values, centre, count, padded, wide, .. } =
+                self.preparing(arrays, is_row, 0);
+            let preparing = Preparing {
+                values,
+                present: 0,
+                centre,
+                greatest: arrays.greatest,
+                limit: f64::INFINITY,
+                numbers: 0,
+                tails: 0,
+                bounds: 0,
+                stage_sure: 0,
+                bound: 0.0,
+                rounding: 0.0,
+                count,
+                padded,
+                dimensions: self.dimensions,
+                steps: self.steps(),
+                blocked: 0,
+                metric: self.metric as u32,
+                wide,
+                stage_columns: self.shape.stage_columns,
+                nan_misses: 0,
+                reserved: 0,
+            };
+            let kernel = launch.stage.kernel(&VECTORS, "vectors_measure")?;
+            let grid = launch.grid(8 * u64::from(padded), 256);
+            // SAFETY: the kernel takes a `Preparing`, and reads the numbers and the centre.
+            unsafe { launch.stage.launch(kernel, grid, preparing)? };
+        }
+        Ok(())
+    }
+
+    /// Sorts rows by rising threshold; the search in that order.
+    ///
+    /// # Safety
+    ///
+    /// As of [`Self::launch`].
+    unsafe fn sort(
+        &self,
+        arrays: &Arrays,
+        work: NearestWork,
+        launch: &mut Launcher<'_, '_>,
+    ) -> Result<NearestWork, DeviceError> {
+        let NearestWork { bins, bin_next, sorted_order, sorted_thresholds, .. } = arrays.work;
+        let sum = NearestSum { counts: bins, starts: 0, next: bin_next, count: BINS + 1 };
+        // SAFETY: as the caller promises.
+        unsafe {
+            launch.threads("nearest_bins", work.row_count.into(), work)?;
+            launch.block("nearest_sum", sum)?;
+            launch.threads("nearest_sort", work.row_padded.into(), work)?;
+        }
+        Ok(NearestWork {
+            row_order: sorted_order,
+            column_order: sorted_order,
+            thresholds: sorted_thresholds,
+            ..work
+        })
+    }
+
+    /// Chooses the neighbours among the pairs that are listed.
+    ///
+    /// # Safety
+    ///
+    /// As of [`Self::launch`].
+    unsafe fn choose(
+        &self,
+        work: NearestWork,
+        launch: &mut Launcher<'_, '_>,
+    ) -> Result<(), DeviceError> {
+        let NearestWork { counts, starts, next, row_count, .. } = work;
+        let sum = NearestSum { counts, starts, next, count: row_count.into() };
+        // SAFETY: as the caller promises.
+        unsafe {
+            launch.threads("nearest_count", self.list_room, work)?;
+            launch.block("nearest_sum", sum)?;
+            launch.threads("nearest_fill", self.list_room, work)?;
+            launch.warps("nearest_choose", row_count, work)
+        }
+    }
+}
+
+/// Launches the kernels of a search.
+pub(super) struct Launcher<'a, 'b> {
+    stage: &'a mut Stage<'b>,
+    multiprocessors: u32,
+}
+
+impl Launcher<'_, '_> {
+    /// A grid of blocks of some threads, for so many threads at most.
+    fn grid(&self, wanted: u64, threads: u32) -> Grid {
+        let most = u64::from(16 * self.multiprocessors);
+        let blocks = wanted.div_ceil(threads.into()).clamp(1, most) as u32;
+        Grid { blocks, threads, shared_words: 0 }
+    }
+
+    fn kernel(&self, name: &'static str) -> Result<Kernel, DeviceError> {
+        self.stage.kernel(&NEAREST, name)
+    }
+
+    /// # Safety
+    ///
+    /// As of [`Stage::launch`], here and below.
+    unsafe fn threads<A: Copy>(
+        &mut self,
+        name: &'static str,
+        wanted: u64,
+        argument: A,
+    ) -> Result<(), DeviceError> {
+        let grid = self.grid(wanted, 256);
+        // SAFETY: as the caller promises.
+        unsafe { self.stage.launch(self.kernel(name)?, grid, argument) }
+    }
+
+    unsafe fn warps<A: Copy>(
+        &mut self,
+        name: &'static str,
+        warps: u32,
+        argument: A,
+    ) -> Result<(), DeviceError> {
+        let grid = self.grid(32 * u64::from(warps), 128);
+        // SAFETY: as the caller promises.
+        unsafe { self.stage.launch(self.kernel(name)?, grid, argument) }
+    }
+
+    unsafe fn block<A: Copy>(
+        &mut self,
+        name: &'static str,
+        argument: A,
+    ) -> Result<(), DeviceError> {
+        let grid = Grid { blocks: 1, threads: 1024, shared_words: 0 };
+        // SAFETY: as the caller promises.
+        unsafe { self.stage.launch(self.kernel(name)?, grid, argument) }
+    }
+
+    unsafe fn tiles(
+        &mut self,
+        search: &Search,
+        pass: usize,
+        work: NearestWork,
+    ) -> Result<(), DeviceError> {
+        let VectorShape { threads, blocks, shared_words, .. } = search.shape;
+        let names = TILES.get(search.steps() as usize - 1).unwrap_or(&SHARED_TILES);
+        let blocks = (blocks * self.multiprocessors).min(work.tiles.unit_count).max(1);
+        let grid = Grid { blocks, threads, shared_words };
+        // SAFETY: as the caller promises.
+        unsafe { self.stage.launch(self.kernel(names[pass])?, grid, work) }
+    }
+}
