@@ -14,7 +14,8 @@ use super::{Capacities, Form, Staging};
 
 /// Room for the required overlaps of a probe size (narrow candidates).
 const TABLE: usize = (NarrowCandidate::MAX_SIZE as usize + 1) * size_of::<u32>();
-/// Bytes of the sets of a gathered chunk, for each byte of candidates.
+/// Bytes of the sets of a gathered chunk, for each byte of candidates. [`DeviceJoin::candidate_memory`] leaves room
+/// for both.
 const GATHERED_PROBE: usize = 2;
 const GATHERED_BUILD: usize = 8;
 

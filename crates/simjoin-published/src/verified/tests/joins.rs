@@ -24,6 +24,7 @@ use crate::error::{Error, Result};
 use crate::harness::sets::shapes::{self, Shape};
 use crate::harness::sets::{Drive, Fault, OnDevice, Sides, spec};
 use crate::harness::sets::{Forced, NEEDS, forced, thresholds};
+use crate::verified::devices::VerifyingDevices;
 use crate::verified::verified_on_devices;
 
 /// A [`FilterVerify`] with parts that its estimate may never choose for so few sets, whose candidates devices
@@ -471,6 +472,32 @@ fn a_device_takes_up_what_another_one_drops() {
         leases.expect_nothing_left(&sides, &format!("after {fault:?}"));
     }
     assert!(faults > 8, "{faults} faults happened");
+}
+
+/// A device that cannot load the kernels leaves the candidates to the other one. Where none can, the strategy is
+/// not to be had there.
+#[test]
+fn a_device_without_the_kernels_is_left_out() {
+    let Some(emulator) = Emulator::get() else { return };
+    let mut rng = StdRng::seed_from_u64(38);
+    let (sides, mut spec) = many_chunks(&mut rng);
+    spec.need = MatchNeed::Pairs;
+    let leases = Leases::new(emulator);
+    let fault = Some(Fault { call: Some("cuModuleLoadData"), nth: 1, error: 1 });
+    let drive = drive_on(leases.both(true, fault), u32::MAX, &mut rng);
+    sides.check(&VerifiedParts::draw(&mut rng), spec, drive, &sides.expected(&spec));
+    let [faults, launches] = [leases.0[0].stat("faults"), leases.0[1].stat("launches")];
+    assert!(
+        faults == 1 && launches > 0 && leases.0[0].stat("launches") == 0,
+        "{faults} {launches}"
+    );
+    leases.expect_nothing_left(&sides, "left out");
+    let join = on_device(&sides, leases.both(false, fault), &spec);
+    leases.0[1].fault("cuModuleLoadData", 1, 1);
+    let refused = VerifyingDevices::new(&join, &sides.build, &spec).unwrap_err();
+    assert!(refused.to_string().contains("cuModuleLoadData") && join.has_refused(), "{refused}");
+    drop(join);
+    leases.expect_nothing_left(&sides, "refused");
 }
 
 /// Where the last device fails, a query that insists on devices ends with the error; another one
