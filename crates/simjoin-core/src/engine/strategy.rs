@@ -263,8 +263,8 @@ pub trait DeviceOpener<J>: Debug + Send + Sync {
     /// Whether the device is open that is taken where none is named.
     fn is_open(&self) -> bool;
 
-    /// Notes that a join takes so many nanoseconds longer on the CPU than it would on a device that
-    /// is open. Where that comes to more than opening one takes, one may be opened for later joins.
+    /// Adds up the nanoseconds that joins on the CPU lose because no device is open. Once the sum exceeds the time
+    /// to open one, the opener may open a device for later joins.
     fn note_loss(&self, nanos: f64);
 }
 

@@ -95,7 +95,7 @@ impl Filtered {
     }
 }
 
-/// The cost of deciding so many candidates.
+/// A function from the figures of a join and a number of candidates to the cost of deciding them.
 pub type Deciding = fn(&Statistics, f64) -> Cost;
 
 /// The cost of deciding candidates on the CPU.

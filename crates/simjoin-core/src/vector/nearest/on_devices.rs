@@ -13,7 +13,7 @@ pub trait NearestOnDevices: Debug + Send + Sync {
     /// Whether the device is open that is taken where none is named.
     fn is_open(&self) -> bool;
 
-    /// Whether a device may find so many neighbours among so many vectors.
+    /// Whether a device may find `neighbours` of each row among `right` vectors of some dimensions.
     fn may_find(&self, neighbours: usize, right: u32, dimensions: u32) -> bool;
 
     /// Finds the neighbours of left vectors on the first device of a choice.
@@ -46,13 +46,13 @@ pub struct NearestVectors<'a> {
 
 /// The vectors of a side, all of one number of dimensions, by number.
 pub trait SideNumbers: Sync {
-    /// How many vectors there are.
+    /// The number of vectors.
     fn count(&self) -> u32;
 
     /// Writes their numbers at some places, one vector behind the other; whether all of them are `f32`.
     fn write_narrow(&self, places: Range<usize>, to: &mut [f32]) -> bool;
 
-    /// The same as `f64`.
+    /// Writes their numbers at some places as `f64`.
     fn write_wide(&self, places: Range<usize>, to: &mut [f64]);
 }
 
