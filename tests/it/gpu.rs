@@ -129,6 +129,41 @@ async fn several_chunks_of_a_query_are_on_the_device_together() {
     device.expect_nothing_left(Device::close, "after the query");
 }
 
+/// A side that is much larger than the other one reaches the device in few works, whatever the partitions.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_rows_beside_few_are_few_works() {
+    let Some(lease) = Lease::new() else { return };
+    let device = lease.option();
+    let counted = "SELECT count(*) FROM many m SIMJOIN few f ON jaccard(m.toks, f.toks) >= 0.5";
+    let mut expected = None;
+    for options in [
+        [("device", "cpu"), ("strategy", "ppjoin")],
+        [("device", &device), ("strategy", "bitmap")],
+        [("device", &device), ("strategy", "bwjoin")],
+        [("device", &device), ("strategy", "scancount")],
+    ] {
+        let mut session = Session { batch_size: 8192, partitions: 8, ..Session::default() };
+        for (name, value) in options {
+            session = session.option(name, value);
+        }
+        let ctx = session.context();
+        for (name, count) in [("many", 6000), ("few", 60)] {
+            let made = format!(
+                "CREATE TABLE {name} AS SELECT [value % 7, value % 5 + 10, value % 3 + 20] AS toks \
+                 FROM generate_series(1, {count})"
+            );
+            rows(&ctx, &made).await;
+        }
+        let (found, works) = measured(&ctx, counted, &["device_chunks"]).await;
+        assert_same_rows(&found, expected.get_or_insert_with(|| found.clone()), options[1].1);
+        assert!(works[0] <= 4, "{options:?}: {works:?}");
+        assert_eq!(works[0] > 0, options[0].1 != "cpu", "{options:?}");
+    }
+    if let Lease::Emulated(device) = &lease {
+        device.expect_nothing_left(Device::close, "after all queries");
+    }
+}
+
 /// The least and the greatest that options accept are taken for what can be.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn extreme_limits_change_no_answer_and_pin_no_more_than_a_device_can_use() {

@@ -207,7 +207,7 @@ impl ProbeSource {
             ProbeInput::Stream(input) => {
                 let BuildSide { prepared, spare, partitions, .. } = self.build.as_ref();
                 let tasks = if self.shares { *partitions } else { 1 };
-                let least = prepared.least_range() as usize;
+                let least = prepared.least_probe_rows();
                 let rows = shared_rows(spare.rows(), tasks, least).min(prepared.probe_rows());
                 let slice = next_slice(input, spare, rows).await?;
                 self.counters.rows.add(slice.as_ref().map_or(0, RecordBatch::num_rows));

@@ -99,6 +99,12 @@ pub trait PreparedJoin: Debug + Send + Sync {
         usize::MAX
     }
 
+    /// The fewest rows of another input that one partition should take at once, at least 1: for devices, as
+    /// [`least_range`](Self::least_range). A hint, too.
+    fn least_probe_rows(&self) -> usize {
+        1
+    }
+
     /// The fewest items of a self-join that are worth a range, at least 1, even where some partitions
     /// then get none: for devices, which all partitions share. A hint, too.
     fn least_range(&self) -> u32 {

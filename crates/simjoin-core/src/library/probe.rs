@@ -81,15 +81,18 @@ struct Parts {
 impl Parts {
     fn of(search: &Search<'_>, index: &Index, threads: usize) -> Self {
         let prepared = index.prepared.as_ref();
-        let (all, most) = match search.itself {
-            true => (index.items.groups().len() as usize, MOST_ITEMS),
+        let (all, least, most) = match search.itself {
+            true => {
+                (index.items.groups().len() as usize, prepared.least_range() as usize, MOST_ITEMS)
+            }
             false => {
                 let rows = search.rows(search.probe);
                 let most = rows.rows_per_slice(search.options.memory_limit());
-                (rows.len(), most.min(search.batch_rows).min(prepared.probe_rows()).max(1))
+                let most = most.min(search.batch_rows).min(prepared.probe_rows()).max(1);
+                (rows.len(), prepared.least_probe_rows(), most)
             }
         };
-        let least = (prepared.least_range() as usize).clamp(1, most);
+        let least = least.clamp(1, most);
         let left = AtomicUsize::new(all);
         Self { left, all, threads, least, most, from_behind: search.itself }
     }

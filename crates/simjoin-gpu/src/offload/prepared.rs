@@ -47,6 +47,12 @@ impl<F: DeviceFilter> PreparedJoin for PreparedOffload<F> {
         self.0.filter.range_unit()
     }
 
+    /// A work takes tens of microseconds of a device however small it is, and all partitions share the
+    /// device: thousands of rows are little more.
+    fn least_probe_rows(&self) -> usize {
+        self.0.filter.least_range().max(1 << 12) as usize
+    }
+
     fn least_range(&self) -> u32 {
         self.0.filter.least_range()
     }
