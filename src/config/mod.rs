@@ -85,7 +85,7 @@ options! {
     /// (bitmap), by counting what all sets share (bitsliced, scancount), by an index on a GPU (bwjoin), or by
     /// the strategy with the least estimated cost (auto). Published filters run for comparison: groupjoin
     /// and, on a GPU, bwjoin-published, fgssjoin and sf-gssjoin. Texts are joined by deletions, boxes or
-    /// nested-loop, vectors by nested-loop, grid or directory and, for comparison, on a GPU by
+    /// nested-loop, vectors by nested-loop or directory and, for comparison, on a GPU by
     /// nested-loop-published or directory-published.
     "strategy" strategy: StrategyName = StrategyName::AUTO;
     /// Where signatures are tested or candidates verified: on a GPU where that is estimated to pay

@@ -232,7 +232,7 @@ impl fmt::Display for PartitionCount {
 
 /// The names of all strategies. The options know no family: a test compares the names with the
 /// strategies that there are, and the planner says which of them run a join.
-pub(crate) const STRATEGIES: [&str; 17] = [
+pub(crate) const STRATEGIES: [&str; 16] = [
     "bitmap",
     "ppjoin",
     "allpairs",
@@ -246,7 +246,6 @@ pub(crate) const STRATEGIES: [&str; 17] = [
     "boxes",
     "nested-loop",
     "deletions",
-    "grid",
     "directory",
     "nested-loop-published",
     "directory-published",

@@ -184,12 +184,9 @@ async fn compare(
     let mut setup = Setup::draw(rng, way);
     // No index serves inner products.
     if !sql.contains("product(") {
-        setup.options.strategy = [
-            StrategyName::AUTO,
-            StrategyName::new("nested-loop"),
-            StrategyName::new("grid"),
-            StrategyName::new("directory"),
-        ][round / 2 % 4];
+        setup.options.strategy =
+            [StrategyName::AUTO, StrategyName::new("nested-loop"), StrategyName::new("directory")]
+                [round / 2 % 3];
     }
     let sessions = [&oracle(), &setup.session(install)?];
     tally.compare_with(sessions, tables, [&of_oracle, &sql], (round, way, kind, d)).await
@@ -394,7 +391,7 @@ async fn few_pairs_of_many_points_are_compared() -> Result<()> {
         );
         let shown = context.simjoin_sql(&format!("EXPLAIN ANALYZE {sql}")).await?.collect().await?;
         let shown = arrow::util::pretty::pretty_format_batches(&shown)?.to_string();
-        let is_index = shown.contains("chosen=grid") || shown.contains("chosen=directory");
+        let is_index = shown.contains("chosen=directory");
         // A self-join passes over nearly all pairs by the boxes of its order.
         assert!(is_index || few, "{shown}");
         let pairs = shown.split("prefix_pairs=").nth(1).and_then(|rest| rest.split(',').next());
@@ -429,7 +426,7 @@ async fn simjoin_insists_and_names_what_is_wrong() -> Result<()> {
     let error = error(&context, &format!("{joined} <= 1")).await;
     assert!(
         error.contains(
-            "use auto, nested-loop, grid, directory, nested-loop-published or directory-published"
+            "use auto, nested-loop, directory, nested-loop-published or directory-published"
         ),
         "{error}"
     );
@@ -500,7 +497,7 @@ async fn times_of_joins_on_the_cpu_are_shown() -> Result<()> {
     context.sql(sql).await?.collect().await?;
     context.sql("SET simjoin.device = 'cpu'").await?.collect().await?;
     let join = "SELECT count(*) FROM q a JOIN q b ON array_distance(a.v, b.v) <= 2";
-    for strategy in ["nested-loop", "grid", "directory"] {
+    for strategy in ["nested-loop", "directory"] {
         context.sql(&format!("SET simjoin.strategy = '{strategy}'")).await?.collect().await?;
         let plan = context.sql(join).await?.create_physical_plan().await?;
         datafusion::physical_plan::collect(Arc::clone(&plan), context.task_ctx()).await?;

@@ -347,15 +347,6 @@ impl Frame {
         })
     }
 
-    /// The greatest distance of partners in the scale of points, about.
-    pub(super) fn reach(&self) -> f64 {
-        match self.threshold.metric {
-            Metric::InnerProduct => f64::INFINITY,
-            Metric::Euclidean => self.threshold.bound * self.scale,
-            Metric::Cosine => (2.0 * self.threshold.bound.max(0.0)).sqrt(),
-        }
-    }
-
     /// `square` is ‖x̂‖², `off` is r(x).
     fn of_distance(&self, dimensions: usize, square: f64, off: f64) -> Bounds {
         let d = dimensions as f64;

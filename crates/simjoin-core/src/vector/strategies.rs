@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::bounds::Frame;
 use super::choice::Choice;
-use super::index::{Order, PreparedIndex, VectorIndex, order_of};
+use super::index::{PreparedIndex, VectorIndex};
 use super::join::VectorJoin;
 use super::nested_loop;
 use crate::engine::{Cost, DevicePlace, Estimate, PrepareContext, PreparedJoin, Strategy, Terms};
@@ -12,7 +12,7 @@ use crate::error::Result;
 
 /// Every strategy on the CPU that `auto` compares, in the order in which equal estimates are preferred. All serve
 /// distances.
-pub static STRATEGIES: &[&dyn Strategy<VectorJoin>] = &[&NestedLoop, &GRID, &DIRECTORY];
+pub static STRATEGIES: &[&dyn Strategy<VectorJoin>] = &[&NestedLoop, &Directory];
 /// The strategies of inner products, which no box bounds.
 pub(super) static OF_PRODUCTS: &[&dyn Strategy<VectorJoin>] = &[&NestedLoop];
 
@@ -52,23 +52,13 @@ impl Strategy<VectorJoin> for NestedLoop {
     }
 }
 
-/// An index in an order of its own.
-#[derive(Debug)]
-pub(super) struct Indexed {
-    name: &'static str,
-    order: Order,
-}
-
-/// Boxes around neighbours by cells as wide as the threshold, over the six dimensions of the greatest
-/// variance.
-pub(super) const GRID: Indexed = Indexed { name: "grid", order: Order::Cells };
-
 /// Boxes around neighbours by quantiles, over the eight dimensions of the greatest variance.
-pub(super) const DIRECTORY: Indexed = Indexed { name: "directory", order: Order::Quantiles };
+#[derive(Debug)]
+pub(super) struct Directory;
 
-impl Strategy<VectorJoin> for Indexed {
+impl Strategy<VectorJoin> for Directory {
     fn name(&self) -> &'static str {
-        self.name
+        "directory"
     }
 
     /// Known where a sample has made the index; without one, comparing all pairs is quicker. A strategy
@@ -76,7 +66,7 @@ impl Strategy<VectorJoin> for Indexed {
     fn estimate(&self, join: &mut VectorJoin, terms: &Terms<'_>) -> Result<Estimate> {
         let mut index = None;
         let mut cost = Cost::cpu(f64::INFINITY);
-        if !terms.is_only && self.order == order_of(&join.build) {
+        if !terms.is_only {
             join.sample_index(terms)?;
             if let Some(sampled) = join.sampled() {
                 index = Some(Arc::clone(&sampled.index));
@@ -100,7 +90,7 @@ impl Strategy<VectorJoin> for Indexed {
             None => {
                 let frame = Frame::of(build, joining.threshold, context.cancel)?;
                 let vectors = Arc::clone(build);
-                Arc::new(VectorIndex::of(vectors, frame, self.order, 1, context)?)
+                Arc::new(VectorIndex::of(vectors, frame, 1, context)?)
             }
         };
         Ok(Arc::new(PreparedIndex { index, joining: *joining }))

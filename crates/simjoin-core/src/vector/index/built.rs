@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::boxes::{BOX_DIMS, PANEL, Shape, Tree, fill_nodes, fill_panels, node_len};
 use super::images::{Axes, MOST_PLAIN};
-use super::order::{Order, Points};
+use super::order::{Points, sort};
 use crate::engine::{ItemId, PrepareContext};
 use crate::error::Result;
 use crate::simd::Simd;
@@ -132,7 +132,6 @@ impl VectorIndex {
     pub(in crate::vector) fn of(
         vectors: Arc<Vectors>,
         frame: Frame,
-        order: Order,
         step: usize,
         context: PrepareContext<'_>,
     ) -> Result<Self> {
@@ -152,7 +151,7 @@ impl VectorIndex {
             bytes: 0,
         };
         let found = index.find_axes(context);
-        let made = found.and_then(|()| index.make(order, step.max(1), context));
+        let made = found.and_then(|()| index.make(step.max(1), context));
         let of_axes = index.axes.as_ref().map_or(0, |axes| Axes::own_bytes(axes.dimensions));
         let own = index.size_in_bytes().min(whole);
         index.bytes = own + of_axes;
@@ -186,12 +185,12 @@ impl VectorIndex {
         (d <= MOST_PLAIN || is_there).then_some(d > MOST_PLAIN)
     }
 
-    fn make(&mut self, order: Order, step: usize, context: PrepareContext<'_>) -> Result<()> {
+    fn make(&mut self, step: usize, context: PrepareContext<'_>) -> Result<()> {
         let vectors = Arc::clone(&self.vectors);
         for run in vectors.runs() {
             let is_grown = is_alike(run) && run.items.len() >= LEAST_ITEMS * step;
             match self.has_images(run).filter(|_| is_grown) {
-                Some(_) => self.plant(run, order, step, context)?,
+                Some(_) => self.plant(run, step, context)?,
                 None => self.items.extend(run.items.clone()),
             }
             context.cancel.check()?;
@@ -203,13 +202,7 @@ impl VectorIndex {
     }
 
     /// Adds the tree of a run.
-    fn plant(
-        &mut self,
-        run: &Run,
-        order: Order,
-        step: usize,
-        context: PrepareContext<'_>,
-    ) -> Result<()> {
+    fn plant(&mut self, run: &Run, step: usize, context: PrepareContext<'_>) -> Result<()> {
         let (d, has_images) = (run.lens[0], self.has_images(run) == Some(true));
         let axes = self.axes.as_ref().filter(|_| has_images);
         let width = axes.map_or(d as usize, Axes::width);
@@ -236,8 +229,7 @@ impl VectorIndex {
         };
         let of_points = Points { coordinates: &coordinates, stride: width, dims: &dims };
         let mut sorted = points;
-        let reach = self.frame.reach() as f32;
-        order.sort(of_points, &mut sorted, reach, context.threads, context.cancel)?;
+        sort(of_points, &mut sorted, context.threads, context.cancel)?;
         let first = self.items.len() as u32;
         let count = sorted.len();
         let shape = Shape::of(count);

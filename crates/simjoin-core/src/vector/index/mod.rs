@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! images.rs    points of many dimensions in a few coordinates
-//! order.rs     points so that neighbours lie near each other: `grid`, `directory`
+//! order.rs     points so that neighbours lie near each other: `directory`
 //! boxes.rs     panels of sixteen points, sixteen boxes a node
 //! visit.rs     the way of a point down to the panels, and its distances there
 //! built.rs     the points of a build side with their trees
@@ -30,6 +30,5 @@ pub(in crate::vector) mod tests;
 
 pub(super) use built::VectorIndex;
 pub(super) use cursor::CURSOR_BYTES;
-pub(super) use order::Order;
 pub(super) use prepared::PreparedIndex;
-pub(super) use sample::{Sampled, least_of_index, order_of, sample};
+pub(super) use sample::{Sampled, least_of_index, sample};

@@ -1,10 +1,8 @@
 //! Orders of points in which neighbours lie near each other.
 
-use std::ops::Range;
-
 use super::boxes::{FANOUT, PANEL};
 use crate::error::Result;
-use crate::util::cancel::{CancelFlag, select_nth_unstable_by, sort_unstable_by_key};
+use crate::util::cancel::{CancelFlag, select_nth_unstable_by};
 use crate::util::parallel::{for_each, map};
 use crate::vector::middle::spread;
 
@@ -52,37 +50,6 @@ fn near(mut values: Vec<f32>) -> [f32; 2] {
     [part(4).min(part(16) - reach), part(60).max(part(48) + reach)]
 }
 
-/// How the points of an index are ordered.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::vector) enum Order {
-    /// By the median of the widest dimension, again and again: four such cuts make the sixteen
-    /// parts of a directory's page.
-    Quantiles,
-    /// By cells as wide as the threshold, along the curve of Morton (1966).
-    Cells,
-}
-
-impl Order {
-    /// Orders points; `reach` is the width of a cell.
-    ///
-    /// # Errors
-    ///
-    /// When the work is cancelled.
-    pub(super) fn sort(
-        self,
-        points: Points<'_>,
-        order: &mut [u32],
-        reach: f32,
-        threads: usize,
-        cancel: &CancelFlag,
-    ) -> Result<()> {
-        match self {
-            Self::Quantiles => by_quantiles(points, order, threads, cancel),
-            Self::Cells => by_cells(points, order, reach, cancel),
-        }
-    }
-}
-
 /// The first part of `len` points: about half of them, in whole subtrees.
 fn first_half(len: usize) -> usize {
     let mut unit = PANEL;
@@ -110,7 +77,13 @@ fn cut(points: Points<'_>, order: &mut [u32], cancel: &CancelFlag) -> Result<Opt
     Ok(Some(middle))
 }
 
-fn by_quantiles(
+/// Orders points by the median of the widest dimension, again and again: four such cuts make the sixteen
+/// parts of a directory's page.
+///
+/// # Errors
+///
+/// When the work is cancelled.
+pub(super) fn sort(
     points: Points<'_>,
     order: &mut [u32],
     threads: usize,
@@ -137,40 +110,4 @@ fn by_quantiles(
         }
         Ok(())
     })
-}
-
-/// Dimensions of cells, at most.
-const CELL_DIMS: usize = 6;
-
-fn by_cells(points: Points<'_>, order: &mut [u32], reach: f32, cancel: &CancelFlag) -> Result<()> {
-    let dims = &points.dims[..points.dims.len().min(CELL_DIMS)];
-    if dims.is_empty() {
-        return Ok(());
-    }
-    let bits = 60 / dims.len() as u32;
-    let frames: Vec<(usize, f32, f32)> = dims
-        .iter()
-        .map(|&dim| {
-            let [least, most] = points.range(order, dim);
-            let cells = ((most - least) / reach).clamp(1.0, 2_f32.powi(bits.min(20) as i32) - 1.0);
-            (dim, least, cells / (most - least).max(f32::MIN_POSITIVE))
-        })
-        .collect();
-    let bits: Range<u32> = 0..bits.min(20);
-    let last = (1 << bits.end) - 1;
-    let key = |point: u32| {
-        let mut key = 0_u64;
-        for (place, &(dim, least, scale)) in frames.iter().enumerate() {
-            // Saturates.
-            let cell = (((points.at(point, dim) - least) * scale) as u32).min(last);
-            for bit in bits.clone() {
-                key |= u64::from(cell >> bit & 1) << (bit as usize * frames.len() + place);
-            }
-        }
-        key
-    };
-    let mut keyed: Vec<(u64, u32)> = order.iter().map(|&point| (key(point), point)).collect();
-    sort_unstable_by_key(&mut keyed, cancel, |&keyed| keyed)?;
-    order.iter_mut().zip(keyed).for_each(|(place, (_, point))| *place = point);
-    Ok(())
 }

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use super::boxes::PANEL;
 use super::built::{VectorIndex, best_dims};
 use super::images::{Axes, MOST_PLAIN};
-use super::order::Order;
 use super::visit::{Hit, Visit, go_on};
 use crate::engine::{ItemId, MatchNeed, MatchSpec, Pairing, PrepareContext};
 use crate::error::Result;
@@ -102,12 +101,6 @@ fn visiting(vectors: &Vectors, spec: &MatchSpec, met: Met) -> f64 {
     of_probe * halves * vectors.probe_ratio(spec) * f64::from(vectors.len())
 }
 
-/// The order of an index that suits the vectors: of few dimensions cells are as good as quantiles, and
-/// made sooner.
-pub(in crate::vector) fn order_of(vectors: &Vectors) -> Order {
-    if widest(vectors) <= 3 { Order::Cells } else { Order::Quantiles }
-}
-
 /// Makes the index of `vectors`, where it is worth that: `pairs` is the time to compare all pairs.
 /// `None` where comparing them is quicker, or memory is short.
 ///
@@ -126,7 +119,6 @@ pub(in crate::vector) fn sample(
     /// Estimates are off by less.
     const OFF: f64 = 2.0;
     let (count, d) = (vectors.len() as usize, widest(vectors));
-    let order = order_of(vectors);
     if pairs < 4.0 * making(count as f64, d) {
         return Ok(None);
     }
@@ -142,9 +134,8 @@ pub(in crate::vector) fn sample(
         context.cancel.check()?;
         return Ok(None);
     };
-    let first = |step: usize, frame: Frame| {
-        VectorIndex::of(Arc::clone(vectors), frame, order, step, context)
-    };
+    let first =
+        |step: usize, frame: Frame| VectorIndex::of(Arc::clone(vectors), frame, step, context);
     if count > 2 * FIRST {
         let Ok(some) = first(count / FIRST, frame.clone()) else {
             context.cancel.check()?;

@@ -7,8 +7,8 @@ use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 
+use super::VectorIndex;
 use super::boxes::{FANOUT, PANEL, Shape};
-use super::{Order, VectorIndex};
 use crate::engine::GpuOptions;
 use crate::engine::{
     Funnel, Match, MatchBuffer, MatchNeed, MatchSpec, Orders, PrepareContext, ProbeUnit, Progress,
@@ -23,7 +23,7 @@ use crate::vector::collection::{Content, ReadRow, ReadRows, Vectors};
 use crate::vector::join::VectorJoin;
 use crate::vector::metric::{ArgumentOrder, Joining, Metric, Threshold};
 use crate::vector::nested_loop::BLOCK;
-use crate::vector::strategies::{DIRECTORY, GRID, NestedLoop};
+use crate::vector::strategies::{Directory, NestedLoop};
 use crate::vector::width::round;
 
 /// Vectors in runs by key; a key of three has no run that a tree grows in.
@@ -190,28 +190,26 @@ fn indexes_find_the_pairs_of_the_definition() {
         let mut pairs = expected(&probe, &build, threshold);
         some += pairs.len();
         for &simd in Simd::available() {
-            for strategy in [&GRID as &dyn Strategy<VectorJoin>, &DIRECTORY] {
-                let spec = MatchSpec {
-                    probe: Side::Left,
-                    orders: if unordered { Orders::Unordered } else { Orders::Given },
-                    need: MatchNeed::Pairs,
-                    probe_rows: Default::default(),
-                    candidate_chunk: 64,
-                    match_buffer: 7,
-                    simd,
-                    gpu: GpuOptions::default(),
-                };
-                let (mut found, _) =
-                    matches(strategy, &probe, &build, threshold, &spec, 1 + round % 3);
-                if unordered {
-                    for pair in &mut found {
-                        pair.sort_unstable();
-                    }
-                    found.sort_unstable();
-                    pairs.retain(|pair| pair[0] <= pair[1]);
+            let spec = MatchSpec {
+                probe: Side::Left,
+                orders: if unordered { Orders::Unordered } else { Orders::Given },
+                need: MatchNeed::Pairs,
+                probe_rows: Default::default(),
+                candidate_chunk: 64,
+                match_buffer: 7,
+                simd,
+                gpu: GpuOptions::default(),
+            };
+            let (mut found, _) =
+                matches(&Directory, &probe, &build, threshold, &spec, 1 + round % 3);
+            if unordered {
+                for pair in &mut found {
+                    pair.sort_unstable();
                 }
-                assert_eq!(found, pairs, "{round} {simd} {strategy:?} {threshold:?} {d}");
+                found.sort_unstable();
+                pairs.retain(|pair| pair[0] <= pair[1]);
             }
+            assert_eq!(found, pairs, "{round} {simd} {threshold:?} {d}");
         }
     }
     assert!(some > 1000, "{some}");
@@ -238,21 +236,18 @@ fn several_threads_make_the_same_index() {
         let vectors = Arc::new(collection(&mut rng, count, d, 0, 2));
         let threshold = Threshold::new(Metric::Euclidean, 0.1);
         let frame = Frame::of(&vectors, threshold, &cancel).unwrap();
-        for order in [Order::Quantiles, Order::Cells] {
-            let [one, four] = [1, 4].map(|threads| {
-                let context = PrepareContext {
-                    reservation: &reservation,
-                    cancel: &cancel,
-                    threads,
-                    probes: None,
-                };
-                let vectors = Arc::clone(&vectors);
-                let index = VectorIndex::of(vectors, frame.clone(), order, 1, context).unwrap();
-                format!("{index:?}")
-            });
-            // Not assert_eq: they are long.
-            assert!(one == four && one.len() > 10 * count, "{count} {d} {order:?}");
-        }
+        let [one, four] = [1, 4].map(|threads| {
+            let context = PrepareContext {
+                reservation: &reservation,
+                cancel: &cancel,
+                threads,
+                probes: None,
+            };
+            let index = VectorIndex::of(Arc::clone(&vectors), frame.clone(), 1, context).unwrap();
+            format!("{index:?}")
+        });
+        // Not assert_eq: they are long.
+        assert!(one == four && one.len() > 10 * count, "{count} {d}");
     }
 }
 

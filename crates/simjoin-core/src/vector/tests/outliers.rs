@@ -14,7 +14,7 @@ use crate::vector::index::tests::{Found, expected, found, matches};
 use crate::vector::join::VectorJoin;
 use crate::vector::metric::{ArgumentOrder, Decision, Metric, Threshold};
 use crate::vector::nan::Kind;
-use crate::vector::strategies::{DIRECTORY, NestedLoop};
+use crate::vector::strategies::{Directory, NestedLoop};
 use crate::vector::tile::PANEL;
 use crate::vector::width::Vector;
 
@@ -146,7 +146,7 @@ fn far_points_do_not_widen_the_reach_of_others() {
         let threshold = Threshold::new(Metric::Euclidean, 0.1);
         let spec = spec(Simd::detect(), Pairing::All);
         let (found, funnel) =
-            matches(&DIRECTORY as &dyn Strategy<VectorJoin>, &build, &build, threshold, &spec, 1);
+            matches(&Directory as &dyn Strategy<VectorJoin>, &build, &build, threshold, &spec, 1);
         assert_eq!(found, expected(&build, &build, threshold));
         met.push(funnel.prefix_pairs);
     }
@@ -237,7 +237,7 @@ fn pairs_that_products_accept_are_counted_by_rows() {
         let bound = if metric == Metric::InnerProduct { -1e3 } else { [1e3, 1.5][round / 3 % 2] };
         let threshold = Threshold::new(metric, bound);
         for simd in Simd::tested() {
-            for strategy in [&NestedLoop as &dyn Strategy<VectorJoin>, &DIRECTORY] {
+            for strategy in [&NestedLoop as &dyn Strategy<VectorJoin>, &Directory] {
                 if strategy.name() != NestedLoop.name() && metric == Metric::InnerProduct {
                     continue;
                 }

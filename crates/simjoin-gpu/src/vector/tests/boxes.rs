@@ -117,7 +117,7 @@ fn groups_out_of_reach_are_not_multiplied() {
         let d = *[2, 3, 4, 5, 8, 10, 11, 17, 26, 27].choose(&mut rng).unwrap();
         // Many have several stages.
         let has_stages = round % 3 == 0;
-        let count = rng.random_range(if has_stages { 2100..5000 } else { 200..1300 });
+        let count = rng.random_range(if has_stages { 2100..3000 } else { 200..1300 });
         let mut rows = clusters(&mut rng, d, count);
         if round % 4 == 0 {
             make_whole(&mut rows);
