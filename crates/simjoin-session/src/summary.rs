@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use datafusion::execution::memory_pool::human_readable_size;
+use datafusion_simjoin::functions;
 use indicatif::HumanCount;
 
 use super::operator::Operator;
@@ -94,6 +95,14 @@ impl<'a> Join<'a> {
 
     fn predicate(&self) -> String {
         without_types(self.operator.predicate().unwrap_or_default())
+    }
+
+    /// Whether the driving predicate compares sets.
+    fn is_of_sets(&self) -> bool {
+        let predicate = self.operator.predicate().unwrap_or_default();
+        let measures =
+            functions::all().into_iter().filter(|udf| functions::measure_of(udf).is_some());
+        measures.map(|udf| format!("{}(", udf.name())).any(|call| predicate.contains(&call))
     }
 
     fn count(&self, counter: &str) -> u64 {
@@ -273,9 +282,9 @@ fn stronger(join: &Join<'_>) -> String {
 }
 
 fn of_candidates(join: &Join<'_>) -> String {
-    let entries = join.count("postings").checked_div(join.count("probe_distinct_sets").max(1));
+    let entries = join.count("postings").checked_div(join.count("probe_items").max(1));
     let entries = entries.unwrap_or(0);
-    if entries > MANY_POSTINGS && join.count("build_tokens") > 0 {
+    if entries > MANY_POSTINGS && join.is_of_sets() {
         return format!(
             "{} index entries were read for each set, because sets share frequent tokens: {}, longer \
              q-grams, or leaving out frequent words helps",
@@ -354,20 +363,20 @@ mod tests {
         for (description, counts, times, expected) in [
             (
                 SELF,
-                &[("postings", 5_000), ("probe_distinct_sets", 100)][..],
+                &[("postings", 5_000), ("probe_items", 100)][..],
                 &[("filter_time", 900), ("verify_time", 100)][..],
                 "100% in jaccard(a.t, b.t) >= 0.8, most of it (900 ms) finding candidates\n\
                  a greater threshold, or a blocking key (AND a.year = b.year) leaves less to search",
             ),
             (
                 SELF,
-                &[("postings", 5_000_000), ("probe_distinct_sets", 100), ("build_tokens", 7)],
+                &[("postings", 5_000_000), ("probe_items", 100)],
                 &[("filter_time", 900)],
                 "50,000 index entries were read for each set, because sets share frequent tokens",
             ),
             (
                 VECTORS,
-                &[("postings", 5_000_000), ("probe_distinct_sets", 100)],
+                &[("postings", 5_000_000), ("probe_items", 100), ("build_values", 7)],
                 &[("filter_time", 900)],
                 "a lesser distance, or a key with more values leaves less to search",
             ),

@@ -232,9 +232,9 @@ impl BuildPlan {
         let metrics = self.metrics.clone();
         let side = self.prepare(rows, reservation, cancel)?;
         // Not before: rows that memory does not suffice for come again, in smaller pieces.
-        metrics.items.add(side.items.groups().row_count());
-        metrics.distinct_items.add(side.items.groups().len() as usize);
-        metrics.tokens.add(side.encoder.value_count());
+        metrics.item_rows.add(side.items.groups().row_count());
+        metrics.items.add(side.items.groups().len() as usize);
+        metrics.values.add(side.encoder.value_count());
         metrics.keys.add(side.key_ids.len() as usize);
         Ok(side)
     }

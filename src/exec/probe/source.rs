@@ -340,7 +340,7 @@ impl ProbeSource {
         self.reservation.try_resize(all)?;
         batch.counted = Counted::of_batch(&self.layout, &batch, &self.build);
         feed(batch.unit())?;
-        self.counters.distinct_items.add(batch.range.len());
+        self.counters.items.add(batch.range.len());
         self.next_number = self.next_number.wrapping_add(1);
         Ok(batch)
     }

@@ -203,7 +203,7 @@ impl PlanStatus {
             }
             // Rows that were indexed, of those that were stored.
             Phase::JoiningFromDisk => Figures {
-                done: self.count("build_sets"),
+                done: self.count("build_item_rows"),
                 of: Some(self.count("build_spilled_rows")),
                 ..figures
             },
