@@ -191,8 +191,8 @@ impl Layout {
         self.row_order.is_some_and(RowOrder::parts_equal) && !self.lists_all_build_rows()
     }
 
-    /// Whether it is known without a condition which rows of two items are pairs, where build rows have
-    /// ranks (`ranked`) or not.
+    /// Whether the pairs of rows of two matching items follow without evaluating a condition. `ranked` says
+    /// whether build rows have ranks.
     pub(crate) fn knows_pairs(&self, ranked: bool) -> bool {
         match self.row_order {
             None => self.items_decide(),
@@ -234,12 +234,12 @@ impl Layout {
             && self.listed(self.build()).any()
     }
 
-    /// Whether it must be known which build rows have a match, or they are listed besides.
+    /// Whether the output lists build rows by whether they match, so that the join marks those that do.
     pub(crate) fn marks_build(&self) -> bool {
         self.listed(self.build()).any()
     }
 
-    /// Whether it must be known how often each probe row matches.
+    /// Whether the output lists probe rows by whether they match, so that the join counts their matches.
     pub(crate) fn counts_probe(&self) -> bool {
         self.listed(self.probe).any()
     }

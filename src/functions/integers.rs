@@ -236,7 +236,7 @@ impl<'a, T: ArrowPrimitiveType<Native: Key>> Side<'a, T> {
         }
     }
 
-    /// How many values the current rows have in common.
+    /// The number of values that the current rows have in common.
     #[inline]
     fn overlap(&mut self, other: &mut Self, simd: Simd, threads: usize) -> Result<u64> {
         if let Some(common) = size_if_ascending(simd, self.run(), other.run(), threads) {

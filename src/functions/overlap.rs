@@ -172,7 +172,7 @@ impl<'a> Side<'a> {
         self.keys.len() as u64
     }
 
-    /// How many tokens the current rows have in common.
+    /// The number of tokens that the current rows have in common.
     #[inline]
     fn overlap(&self, other: &Side<'_>) -> u64 {
         intersection_size(&self.keys, &other.keys)

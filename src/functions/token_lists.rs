@@ -176,7 +176,7 @@ struct SeenGrams {
     row: u32,
     /// The current row uses the first `mask + 1` slots, a power of two.
     mask: usize,
-    /// How many q-grams the current row has put into slots, at most half of them.
+    /// The number of slots that hold a q-gram of the current row: at most half of all.
     len: usize,
 }
 

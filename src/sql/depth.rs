@@ -1,4 +1,4 @@
-//! How deep the trees of a statement may get, from its tokens alone.
+//! A bound on the depth of a statement's trees, from its tokens alone.
 //!
 //! The parser guards its own recursion, which goes with the brackets. Chains do not recurse there:
 //! `a AND b AND c …` and `x JOIN y JOIN z …` are read in a loop, and only the tree that comes out

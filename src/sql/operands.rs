@@ -265,7 +265,7 @@ struct Walk {
     cases: usize,
     /// Where the operand may begin, the last token first.
     firsts: Vec<usize>,
-    /// How many of them are behind the AND for which BETWEEN is to come.
+    /// The number of those behind the AND for which BETWEEN is to come.
     behind_and: Option<usize>,
 }
 
@@ -274,7 +274,7 @@ impl Walk {
         self.brackets > 0 || self.cases > 0
     }
 
-    /// Whether it is outside of brackets and has met no AND.
+    /// Whether the walk is outside of brackets and has met no AND.
     fn is_in_operand(&self) -> bool {
         !self.is_inside() && self.behind_and.is_none()
     }

@@ -34,7 +34,7 @@ pub(super) enum Next {
     Quit,
 }
 
-/// How long a cancelled statement may take to end before it is left to itself.
+/// The time that a cancelled statement may take to end before it is left to itself.
 const CANCEL_PATIENCE: Duration = Duration::from_millis(50);
 
 /// The session, and how its results are printed.
@@ -45,7 +45,7 @@ pub(super) struct Shell {
     held: Arc<Held>,
     statements: Handle,
     pub interrupt: Interrupt,
-    /// How many files include each other at the moment.
+    /// The number of files that include each other at the moment.
     pub include_depth: usize,
     /// A statement that fails does not end its script.
     pub keep_going: bool,

@@ -58,7 +58,7 @@ pub(super) struct PrintOptions {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Screen {
     pub fit: Fit,
-    /// Whether it obeys control characters.
+    /// Whether the output obeys control characters.
     pub is_terminal: bool,
 }
 
@@ -72,7 +72,7 @@ impl Screen {
     }
 }
 
-/// How many rows a result had.
+/// The number of rows of a result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Written {
     /// The rows of the result.

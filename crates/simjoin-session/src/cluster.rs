@@ -74,7 +74,7 @@ pub fn stages(plan: &Arc<dyn ExecutionPlan>) -> Vec<(String, Vec<Operator>)> {
     stages.map(|of| (of.name, of.operators.into_iter().map(operator).collect())).collect()
 }
 
-/// How long a cluster may take to hear that a statement is cancelled.
+/// The time that a cluster may take to hear that a statement is cancelled.
 const CANCEL_PATIENCE: Duration = Duration::from_secs(3);
 
 /// Waits until the cluster knows that the statement is cancelled.

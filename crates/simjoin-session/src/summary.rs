@@ -18,7 +18,7 @@ const MANY_POSTINGS: u64 = 10_000;
 /// Pairs of rows that a condition was evaluated for, for each row of the result, above which most of
 /// the work of the condition was in vain.
 const MANY_RESIDUALS: u64 = 10;
-/// How many times more rows than the other side the build side has where exchanging them helps.
+/// The ratio of build rows to probe rows from which exchanging the sides helps.
 const LARGER: u64 = 2;
 
 /// The place where a statement ran.

@@ -20,7 +20,7 @@ const LONGEST_CELL: usize = 2000;
 /// be turned.
 const LEGIBLE: usize = 20;
 
-/// How many rows the table format prints.
+/// The number of rows that the table format prints.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MaxRows {
     /// A number of rows.
@@ -123,7 +123,7 @@ fn terminal_width() -> Option<usize> {
     (columns > 0).then_some(usize::from(columns))
 }
 
-/// How the rows of a table are laid out, which its first part decides.
+/// The layout of a table's rows, which its first part decides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Form {
     Framed,

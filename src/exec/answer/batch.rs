@@ -39,7 +39,7 @@ impl ProbeBatch {
         ProbeUnit { number, items: Arc::clone(&self.items), range }
     }
 
-    /// Whether it is counted how often the rows of the batch match.
+    /// Whether the batch counts the matches of its rows.
     pub(crate) fn is_counted(&self) -> bool {
         !self.counted.matches.is_empty()
     }

@@ -155,8 +155,8 @@ impl Distribution<'_> {
         matches!(self.input, JoinInput::Itself { .. })
     }
 
-    /// Whether it is enough that each pair of rows meets once, in one of the two orders. A row has
-    /// to have one place then, by its hash, whenever it is read.
+    /// Whether each pair of rows needs to meet in one of its two orders only. Every reading must then give a
+    /// row the same place, by its hash.
     fn meets_once(&self) -> bool {
         self.is_self_join() && self.join.is_symmetric() && self.exact
     }

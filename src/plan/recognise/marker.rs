@@ -1,4 +1,4 @@
-//! How SIMJOIN insists: two internal functions that carry the wish through the optimizer.
+//! The two internal functions that carry SIMJOIN's demand for the operator through the optimizer.
 //!
 //! SIMJOIN text becomes `JOIN … ON __simjoin_marker() OR <condition>`. The analyzer rule
 //! [`MarkSimilarityJoins`] takes the marker out of the condition and wraps each similarity conjunct

@@ -25,10 +25,10 @@ use crate::reason::{failure, plain};
 const SHORTEST_WAIT: Duration = Duration::from_millis(5);
 const LONGEST_WAIT: Duration = Duration::from_millis(100);
 
-/// How often the client asks for the stages of a job whose progress is shown.
+/// The wait between two questions for the stages of a job whose progress is shown.
 const STAGES_INTERVAL: Duration = Duration::from_secs(1);
 
-/// How long a scheduler that does not answer is asked again.
+/// The time for which a scheduler that does not answer is asked again.
 const SCHEDULER_PATIENCE: Duration = Duration::from_secs(10);
 
 /// The phase of a job.

@@ -37,7 +37,7 @@ use crate::address::SchedulerAddress;
 use crate::control;
 use crate::reason::{self, plain};
 
-/// How long an abandoned statement waits for the scheduler's first answer.
+/// The time for which an abandoned statement waits for the scheduler's first answer.
 const SUBMIT_PATIENCE: Duration = Duration::from_secs(10);
 
 /// Has a scheduler run a logical plan and gives the rows, as one partition.
@@ -220,7 +220,7 @@ struct Run {
     schema: SchemaRef,
 }
 
-/// How often a statement that loses rows with executors is sent in all.
+/// The number of times that a statement is sent which loses rows with executors.
 const ATTEMPTS: usize = 3;
 
 impl Run {
@@ -328,7 +328,7 @@ impl Fetch {
     }
 }
 
-/// How often the client asks an executor again that does not answer, a second apart.
+/// The number of times that the client asks an executor again which does not answer, a second apart.
 const RETRIES: u8 = 2;
 const RETRY_WAIT_MS: u64 = 1000;
 

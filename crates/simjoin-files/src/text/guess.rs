@@ -35,7 +35,7 @@ const BYTES_OF_FILE: u64 = 256 << 10;
 const PLACES: u64 = 8;
 const BYTES_OF_PLACE: u64 = 1 << 20;
 
-/// How many rows are looked at between two points where others may run.
+/// The number of rows between two points where other tasks may run.
 const ROWS: u64 = 512;
 
 /// The columns of a table, and the format that reads them.
@@ -72,7 +72,7 @@ pub(crate) async fn guess(texts: &Texts<'_>) -> Result<Option<Guess>> {
     }
 }
 
-/// How much is looked at.
+/// The bytes and rows that may be looked at.
 struct Budget {
     bytes: u64,
     files: u64,

@@ -17,7 +17,7 @@ const MOST_KEYS: usize = 5_000;
 /// Lists and objects in each other.
 const DEEPEST: usize = 100;
 
-/// How much of a file is read at a time.
+/// The bytes of a file that are read at a time.
 const BLOCK: usize = 256 << 10;
 
 /// The values that stand in one place of all rows.

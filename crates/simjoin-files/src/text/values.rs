@@ -25,7 +25,7 @@ pub(super) enum Value {
         negative: bool,
         /// Whether an Int64 does not hold it, but a UInt64.
         beyond_i64: bool,
-        /// Whether it is a Float64 as well.
+        /// Whether the value is a Float64 as well.
         exact: bool,
     },
     Fraction,

@@ -1,4 +1,4 @@
-//! How much of a plan is done, from its counters, and how much there is, where that is known.
+//! The work of a plan that is done, from its counters, and all of it, where that is known.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -98,7 +98,7 @@ pub(super) enum Phase {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Figures {
     pub phase: Phase,
-    /// How much of the work of the phase is done, and how much there is, if that is known.
+    /// The work of the phase that is done, and all of it, if that is known.
     pub done: u64,
     pub of: Option<u64>,
     pub unit: Unit,

@@ -13,7 +13,7 @@ const BEFORE: usize = 10;
 /// A line whose parts are left out, the last ones first, where they do not fit.
 struct Line {
     phase: &'static str,
-    /// How much of how much, and the same in few characters.
+    /// The work that is done and all of it, and the same in few characters.
     amount: String,
     short_amount: String,
     /// Figures that are left out first, the last one before the others.
