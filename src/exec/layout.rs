@@ -24,7 +24,7 @@ use crate::spec::{CountOf, Need, OutputColumn, Residual, ResidualColumn, Side, S
 /// The rows of an item are ordered by rank, so that bisection finds the partners of a row in
 /// another item: where many rows share an item, the join does not look at their pairs one by one.
 /// In a self-join both columns are the same one, and ranks decide. In a join of two inputs ranks
-/// decide where the build side repeats its items enough ([`Layout::residual`]).
+/// decide where the build side repeats its items enough ([`JoinLayout::residual`]).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct RowOrder {
     /// Per side, in the schema of its input.
@@ -42,7 +42,7 @@ impl RowOrder {
 
 /// The join, resolved for execution.
 #[derive(Debug)]
-pub(crate) struct Layout {
+pub(crate) struct JoinLayout {
     pub join: SimilarityJoin,
     /// The predicate over the types of the arguments, which reads their stored forms as well.
     pub matcher: Arc<dyn AnyMatcher>,
@@ -77,7 +77,7 @@ pub(crate) enum Sides {
     Mirrored(Side),
 }
 
-impl Layout {
+impl JoinLayout {
     pub(crate) fn try_new(
         join: SimilarityJoin,
         Bound { matcher, sources }: Bound,
