@@ -84,7 +84,7 @@ pub fn strategies_on_cpu() -> impl Iterator<Item = StrategyName> {
     [StrategyName::AUTO].into_iter().chain(fixed_strategies())
 }
 
-/// What to join by.
+/// The predicate and the strategy of a join.
 #[derive(Debug, Clone, Copy)]
 pub struct Point {
     pub measure: Measure,
@@ -120,7 +120,7 @@ impl Point {
     }
 }
 
-/// What a join of a collection with itself took and found.
+/// The times and the matches of a join of a collection with itself.
 #[derive(Debug, Clone)]
 pub struct Joined {
     /// The strategy that ran.
@@ -245,7 +245,7 @@ struct Part {
     funnel: Funnel,
 }
 
-/// What the threads of a prepared self-join that counts have done.
+/// The work of the threads of a prepared self-join that counts.
 pub fn funnel_of(
     prepared: &dyn PreparedJoin,
     sets: &Arc<SetCollection>,

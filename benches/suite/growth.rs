@@ -30,7 +30,7 @@ pub struct Arguments {
     threads: usize,
     #[arg(long, default_value_t = 3)]
     runs: usize,
-    /// What takes longer than this is run once, in seconds
+    /// A join that takes longer than this runs once, in seconds
     #[arg(long, default_value_t = 10.0)]
     once_above: f64,
     /// Larger scales are left out once a join takes longer than this, in seconds

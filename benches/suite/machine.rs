@@ -1,4 +1,4 @@
-//! What a run was made on.
+//! The machine of a run.
 
 use std::fmt::Write as _;
 use std::path::Path;

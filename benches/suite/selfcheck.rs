@@ -1,4 +1,4 @@
-//! What the suite does without a command: small checks of itself, in a few seconds.
+//! The suite without a command: small checks of itself, in a few seconds.
 
 use datafusion::common::{Result, exec_err};
 use datafusion_simjoin::config::{DeviceChoice, GpuOptions, StrategyName};

@@ -111,7 +111,7 @@ pub struct Session {
     runtime: tokio::runtime::Runtime,
 }
 
-/// What a query took and gave.
+/// The times and the rows of a query.
 pub struct Ran {
     pub rows: u64,
     /// The first value of the answer, where there is one row; otherwise the number of rows.

@@ -43,7 +43,7 @@ pub struct Arguments {
     /// Runs of each
     #[arg(long, default_value_t = 3)]
     runs: usize,
-    /// What takes longer than this is run once, in seconds
+    /// A join that takes longer than this runs once, in seconds
     #[arg(long, default_value_t = 10.0)]
     once_above: f64,
     /// A competitor is stopped after this time, in seconds, and not asked for lower thresholds

@@ -63,7 +63,7 @@ impl Ways {
     ///
     /// # Errors
     ///
-    /// Those of both.
+    /// The errors of both functions.
     pub fn time(
         &self,
         mut join: impl FnMut() -> Result<Joined>,

@@ -9,7 +9,7 @@ use simjoin_session::host::HostError;
 
 /// The kinds of errors, by the names of their classes.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Kind {
+pub(crate) enum ErrorClass {
     /// The text is no SQL.
     Sql,
     /// The statement cannot be planned: a name, a type, an option.
@@ -24,7 +24,7 @@ pub(crate) enum Kind {
     Internal,
 }
 
-impl Kind {
+impl ErrorClass {
     fn class(self) -> &'static str {
         match self {
             Self::Sql => "SQLError",
@@ -55,7 +55,7 @@ impl Kind {
 
 /// The exception of an error.
 pub(crate) fn raise(py: Python<'_>, error: &HostError) -> PyErr {
-    let kind = error.source().map_or(Kind::Plan, Kind::of);
+    let kind = error.source().map_or(ErrorClass::Plan, ErrorClass::of);
     exception(py, kind, error.text(), error.hint())
 }
 
@@ -65,7 +65,7 @@ pub(crate) fn of_engine(py: Python<'_>, error: impl Into<DataFusionError>) -> Py
 }
 
 /// An exception of `kind`.
-pub(crate) fn exception(py: Python<'_>, kind: Kind, text: &str, hint: Option<&str>) -> PyErr {
+pub(crate) fn exception(py: Python<'_>, kind: ErrorClass, text: &str, hint: Option<&str>) -> PyErr {
     static MODULE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     let module = MODULE
         .get_or_try_init(py, || Ok::<_, PyErr>(py.import("simjoin._errors")?.into_any().unbind()));

@@ -54,7 +54,7 @@ pub(crate) fn table_capsule<'py>(
     let context = Arc::new(host.context().clone());
     let schema = Arc::clone(frame.schema().inner());
     let query = Arc::new(Query { host, frame: Some(frame), schema, sql });
-    let provider = Arc::new(Table { query, _context: Arc::clone(&context) });
+    let provider = Arc::new(QueryTable { query, _context: Arc::clone(&context) });
     let context: Arc<dyn TaskContextProvider> = context;
     let runtime = Some(runtime()?.handle().clone());
     let table = FFI_TableProvider::new(provider, false, runtime, &context, None);
@@ -113,20 +113,20 @@ impl Query {
 }
 
 /// A query as a table, which runs for each scan.
-struct Table {
+struct QueryTable {
     query: Arc<Query>,
     /// The session that the interface holds by a weak reference, to decode filters. No filter crosses.
     _context: Arc<SessionContext>,
 }
 
-impl fmt::Debug for Table {
+impl fmt::Debug for QueryTable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Table").field("sql", &self.query.sql).finish_non_exhaustive()
+        f.debug_struct("QueryTable").field("sql", &self.query.sql).finish_non_exhaustive()
     }
 }
 
 #[async_trait]
-impl TableProvider for Table {
+impl TableProvider for QueryTable {
     fn schema(&self) -> SchemaRef {
         Arc::clone(&self.query.schema)
     }

@@ -66,7 +66,7 @@ fn column_of(column: &Bound<'_, PyAny>, name: &str) -> PyResult<ArrayRef> {
 
 /// The type of values, as far as they tell it.
 #[derive(Debug, Clone, PartialEq)]
-enum Kind {
+enum ValueKind {
     /// Only None.
     Null,
     Bool,
@@ -79,10 +79,10 @@ enum Kind {
     Bytes,
     Date,
     Time,
-    List(Box<Kind>),
+    List(Box<ValueKind>),
 }
 
-impl Kind {
+impl ValueKind {
     fn of(value: &Bound<'_, PyAny>, column: &str) -> PyResult<Self> {
         if value.is_none() {
             return Ok(Self::Null);
@@ -132,7 +132,7 @@ impl Kind {
 
     /// The type of both; NULL fits to each, and integers to numbers.
     fn with(self, other: Self, column: &str) -> PyResult<Self> {
-        use Kind::{BigInt, Float, Int, List, Null};
+        use ValueKind::{BigInt, Float, Int, List, Null};
         Ok(match (self, other) {
             (a, b) if a == b => a,
             (Null, kind) | (kind, Null) => kind,
@@ -166,8 +166,8 @@ fn elements<'py>(value: &Bound<'py, PyAny>) -> PyResult<Option<Vec<Bound<'py, Py
 
 /// The values as a column.
 pub(crate) fn array(values: &[Bound<'_, PyAny>], column: &str) -> PyResult<ArrayRef> {
-    let kinds = values.iter().map(|value| Kind::of(value, column));
-    let kind = kinds.reduce(|a, b| a?.with(b?, column)).unwrap_or(Ok(Kind::Null))?;
+    let kinds = values.iter().map(|value| ValueKind::of(value, column));
+    let kind = kinds.reduce(|a, b| a?.with(b?, column)).unwrap_or(Ok(ValueKind::Null))?;
     build(values, &kind)
 }
 
@@ -190,21 +190,21 @@ where
     values.iter().map(read).collect()
 }
 
-fn build(values: &[Bound<'_, PyAny>], kind: &Kind) -> PyResult<ArrayRef> {
+fn build(values: &[Bound<'_, PyAny>], kind: &ValueKind) -> PyResult<ArrayRef> {
     Ok(match kind {
-        Kind::Null => Arc::new(NullArray::new(values.len())),
-        Kind::Bool => Arc::new(BooleanArray::from(all::<bool>(values)?)),
-        Kind::Int => Arc::new(Int64Array::from(all::<i64>(values)?)),
-        Kind::BigInt => Arc::new(UInt64Array::from(unsigned(values)?)),
-        Kind::Float => Arc::new(Float64Array::from(all::<f64>(values)?)),
-        Kind::Text => {
+        ValueKind::Null => Arc::new(NullArray::new(values.len())),
+        ValueKind::Bool => Arc::new(BooleanArray::from(all::<bool>(values)?)),
+        ValueKind::Int => Arc::new(Int64Array::from(all::<i64>(values)?)),
+        ValueKind::BigInt => Arc::new(UInt64Array::from(unsigned(values)?)),
+        ValueKind::Float => Arc::new(Float64Array::from(all::<f64>(values)?)),
+        ValueKind::Text => {
             let mut texts = StringBuilder::new();
             for value in values {
                 texts.append_option(read::<String>(value)?);
             }
             Arc::new(texts.finish())
         }
-        Kind::Bytes => {
+        ValueKind::Bytes => {
             let mut bytes = BinaryBuilder::new();
             for value in values {
                 match value.cast::<PyBytes>() {
@@ -214,9 +214,9 @@ fn build(values: &[Bound<'_, PyAny>], kind: &Kind) -> PyResult<ArrayRef> {
             }
             Arc::new(bytes.finish())
         }
-        Kind::Date => Arc::new(Date32Array::from(times(values, days)?)),
-        Kind::Time => Arc::new(TimestampMicrosecondArray::from(times(values, microseconds)?)),
-        Kind::List(kind) => lists(values, kind)?,
+        ValueKind::Date => Arc::new(Date32Array::from(times(values, days)?)),
+        ValueKind::Time => Arc::new(TimestampMicrosecondArray::from(times(values, microseconds)?)),
+        ValueKind::List(kind) => lists(values, kind)?,
     })
 }
 
@@ -268,7 +268,7 @@ fn microseconds(time: &Bound<'_, PyAny>) -> PyResult<i64> {
 }
 
 /// Lists of values of `kind`.
-fn lists(values: &[Bound<'_, PyAny>], kind: &Kind) -> PyResult<ArrayRef> {
+fn lists(values: &[Bound<'_, PyAny>], kind: &ValueKind) -> PyResult<ArrayRef> {
     let (mut lengths, mut present, mut all) = (vec![], vec![], vec![]);
     for value in values {
         let elements = elements(value)?;

@@ -43,7 +43,7 @@ pub enum SpillChoice {
     Always,
 }
 
-/// How a cluster shares the work of a join. Within one process nothing has to be chosen.
+/// The way in which a cluster shares the work of a join. Within one process nothing has to be chosen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum DistributionChoice {
     /// By the estimated sizes of the inputs.

@@ -24,7 +24,7 @@ use crate::spec::{CountOf, Need, OutputColumn, Residual, ResidualColumn, Side, S
 /// The rows of an item are ordered by rank, so that bisection finds the partners of a row in
 /// another item: where many rows share an item, the join does not look at their pairs one by one.
 /// In a self-join both columns are the same one, and ranks decide. In a join of two inputs ranks
-/// decide where the build side repeats its items enough ([`Layout::residual`]).
+/// decide where the build side repeats its items enough ([`JoinLayout::residual`]).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct RowOrder {
     /// Per side, in the schema of its input.
@@ -42,7 +42,7 @@ impl RowOrder {
 
 /// The join, resolved for execution.
 #[derive(Debug)]
-pub(crate) struct Layout {
+pub(crate) struct JoinLayout {
     pub join: SimilarityJoin,
     /// The predicate over the types of the arguments, which reads their stored forms as well.
     pub matcher: Arc<dyn AnyMatcher>,
@@ -77,7 +77,7 @@ pub(crate) enum Sides {
     Mirrored(Side),
 }
 
-impl Layout {
+impl JoinLayout {
     pub(crate) fn try_new(
         join: SimilarityJoin,
         Bound { matcher, sources }: Bound,
@@ -191,8 +191,8 @@ impl Layout {
         self.row_order.is_some_and(RowOrder::parts_equal) && !self.lists_all_build_rows()
     }
 
-    /// Whether it is known without a condition which rows of two items are pairs, where build rows have
-    /// ranks (`ranked`) or not.
+    /// Whether the pairs of rows of two matching items follow without evaluating a condition. `ranked` says
+    /// whether build rows have ranks.
     pub(crate) fn knows_pairs(&self, ranked: bool) -> bool {
         match self.row_order {
             None => self.items_decide(),
@@ -234,12 +234,12 @@ impl Layout {
             && self.listed(self.build()).any()
     }
 
-    /// Whether it must be known which build rows have a match, or they are listed besides.
+    /// Whether the output lists build rows by whether they match, so that the join marks those that do.
     pub(crate) fn marks_build(&self) -> bool {
         self.listed(self.build()).any()
     }
 
-    /// Whether it must be known how often each probe row matches.
+    /// Whether the output lists probe rows by whether they match, so that the join counts their matches.
     pub(crate) fn counts_probe(&self) -> bool {
         self.listed(self.probe).any()
     }

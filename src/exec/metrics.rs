@@ -45,11 +45,11 @@ pub(crate) struct BuildMetrics {
     /// Rows read.
     pub rows: Count,
     /// Rows that have an item.
+    pub item_rows: Count,
+    /// Items: distinct values, those of each blocking key by themselves.
     pub items: Count,
-    /// Distinct (blocking key, item).
-    pub distinct_items: Count,
-    /// Distinct tokens.
-    pub tokens: Count,
+    /// Distinct elementary values: tokens of sets, symbols of texts, numbers of vectors.
+    pub values: Count,
     /// Distinct blocking keys.
     pub keys: Count,
     /// Rows whose value has NaN: of both sides, where rows go to disk.
@@ -91,9 +91,9 @@ impl BuildMetrics {
         let time = |name: &'static str| MetricBuilder::new(metrics).subset_time(name, 0);
         Self {
             rows: counter("build_rows"),
-            items: counter("build_sets"),
-            distinct_items: counter("build_distinct_sets"),
-            tokens: counter("build_tokens"),
+            item_rows: counter("build_item_rows"),
+            items: counter("build_items"),
+            values: counter("build_values"),
             keys: counter("build_keys"),
             nan_rows: NanRows::new(metrics),
             peak_bytes: MetricBuilder::new(metrics).peak_memory_usage("build_peak_bytes", 0),
@@ -178,7 +178,8 @@ pub(crate) struct ProbeCounters {
     pub baseline: BaselineMetrics,
     pub rows: Count,
     pub nan_rows: NanRows,
-    pub distinct_items: Count,
+    /// Items of each batch; in a self-join those of the build side.
+    pub items: Count,
     postings: Count,
     prefix_pairs: Count,
     candidates: Count,
@@ -279,7 +280,7 @@ impl ProbeCounters {
             baseline: BaselineMetrics::new(metrics, partition),
             rows: counter("probe_rows"),
             nan_rows: NanRows::new(metrics),
-            distinct_items: counter("probe_distinct_sets"),
+            items: counter("probe_items"),
             postings: counter("postings"),
             prefix_pairs: counter("prefix_pairs"),
             candidates: counter("candidates"),

@@ -14,7 +14,7 @@ use datafusion::physical_plan::{
     Distribution, ExecutionPlan, ExecutionPlanProperties, InputDistributionRequirements,
 };
 
-use super::layout::Layout;
+use super::layout::JoinLayout;
 use crate::exec::input::JoinInput;
 use crate::spec::Side;
 
@@ -93,7 +93,7 @@ impl JoinMode {
     }
 
     /// An error where the join cannot run in this mode.
-    pub(crate) fn check(self, input: &JoinInput, layout: &Layout) -> Result<()> {
+    pub(crate) fn check(self, input: &JoinInput, layout: &JoinLayout) -> Result<()> {
         match (self, input) {
             (JoinMode::Broadcast, JoinInput::Itself { .. }) => plan_err!(
                 "a similarity self-join that is broadcast has to read its input twice: once \
@@ -133,7 +133,7 @@ impl JoinMode {
     pub(crate) fn requirements(
         self,
         input: &JoinInput,
-        layout: &Layout,
+        layout: &JoinLayout,
     ) -> InputDistributionRequirements {
         use Distribution::{SinglePartition, UnspecifiedDistribution};
         let by_keys = |side: Side, keys: usize| {
@@ -175,7 +175,7 @@ impl JoinMode {
     }
 
     /// An error where an input visibly lacks the partitions that this mode requires.
-    pub(crate) fn check_partitions(self, input: &JoinInput, layout: &Layout) -> Result<()> {
+    pub(crate) fn check_partitions(self, input: &JoinInput, layout: &JoinLayout) -> Result<()> {
         let partitions = |side: Side| {
             let input: &Arc<dyn ExecutionPlan> = input.side(side);
             input.output_partitioning().partition_count()

@@ -33,7 +33,7 @@ use crate::exec::build::headroom::Headroom;
 use crate::exec::cores::ProcessCores;
 use crate::exec::expected::Expected;
 use crate::exec::input::JoinInput;
-use crate::exec::layout::{Layout, Sides};
+use crate::exec::layout::{JoinLayout, Sides};
 use crate::exec::metrics::{BuildMetrics, ProbeClock, ProbeMetrics};
 use crate::exec::mode::JoinMode;
 use crate::exec::partition::{BuildFuture, ProbePartition};
@@ -74,7 +74,7 @@ pub struct SetSimilarityJoinExec {
     /// Why this mode, for EXPLAIN.
     reason: Option<String>,
     families: Families,
-    layout: Arc<Layout>,
+    layout: Arc<JoinLayout>,
     options: SimJoinOptions,
     properties: Arc<PlanProperties>,
     metrics: ExecutionPlanMetricsSet,
@@ -134,7 +134,7 @@ impl SetSimilarityJoinExec {
         let argument = |side: Side| (join.argument(side), schemas[side as usize].as_ref());
         let bound = families.bind(join.predicate, [argument(Side::Left), argument(Side::Right)])?;
         bound.matcher.admit(options.strategy, options.device)?;
-        let layout = Arc::new(Layout::try_new(join, bound, sides, &options)?);
+        let layout = Arc::new(JoinLayout::try_new(join, bound, sides, &options)?);
         mode.check(&input, &layout)?;
         let of_probe = input.side(layout.probe).output_partitioning().partition_count();
         let partitions = match (mode, &input) {

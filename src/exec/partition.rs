@@ -9,7 +9,7 @@ use datafusion::execution::memory_pool::MemoryPool;
 use crate::engine::KeyConverter;
 use crate::exec::answer::output::BatchLimits;
 use crate::exec::build::headroom::Headroom;
-use crate::exec::layout::Layout;
+use crate::exec::layout::JoinLayout;
 use crate::exec::metrics::{ProbeClock, ProbeMetrics};
 use crate::exec::probe::{ProbeInput, ProbeSetup, ProbeStream};
 use crate::exec::rows::inputs::{ProbeInputs, ProbeRows};
@@ -38,14 +38,14 @@ pub(crate) struct ProbePartition {
 impl ProbePartition {
     /// The output of the partition.
     pub(crate) fn into_stream(self) -> impl futures::Stream<Item = Result<RecordBatch>> + Send {
-        enum Stage {
+        enum PartitionState {
             Waiting(Box<ProbePartition>),
             InMemory(Box<ProbeStream>, Arc<ProbeClock>),
             OnDisk(Arc<SpilledJoin>, Arc<ProbeClock>),
         }
-        futures::stream::try_unfold(Stage::Waiting(Box::new(self)), |stage| async move {
+        futures::stream::try_unfold(PartitionState::Waiting(Box::new(self)), |stage| async move {
             let stage = match stage {
-                Stage::Waiting(partition) => {
+                PartitionState::Waiting(partition) => {
                     let built = partition.build.clone().await.map_err(DataFusionError::Shared)?;
                     let (built, clock) = &*built;
                     let clock = Arc::clone(clock);
@@ -55,32 +55,34 @@ impl ProbePartition {
                             starts.release_part(side.partition_bytes);
                             let setup = partition.setup(layout, converter)?;
                             let stream = setup.start_or_leave(side).await?;
-                            Stage::InMemory(Box::new(stream), clock)
+                            PartitionState::InMemory(Box::new(stream), clock)
                         }
-                        Built::Disk(build) => Stage::OnDisk(partition.join_on_disk(build)?, clock),
+                        Built::Disk(build) => {
+                            PartitionState::OnDisk(partition.join_on_disk(build)?, clock)
+                        }
                     }
                 }
                 later => later,
             };
             Ok(match stage {
-                Stage::InMemory(mut stream, clock) => {
+                PartitionState::InMemory(mut stream, clock) => {
                     let batch = stream.next_batch().await?;
                     clock.note();
-                    batch.map(|batch| (batch, Stage::InMemory(stream, clock)))
+                    batch.map(|batch| (batch, PartitionState::InMemory(stream, clock)))
                 }
-                Stage::OnDisk(joining, clock) => {
+                PartitionState::OnDisk(joining, clock) => {
                     let batch = joining.next().await?;
                     clock.note();
-                    batch.map(|batch| (batch, Stage::OnDisk(joining, clock)))
+                    batch.map(|batch| (batch, PartitionState::OnDisk(joining, clock)))
                 }
-                Stage::Waiting(_) => None,
+                PartitionState::Waiting(_) => None,
             })
         })
     }
 
     fn setup(
         self,
-        layout: Arc<Layout>,
+        layout: Arc<JoinLayout>,
         converter: Option<Arc<KeyConverter>>,
     ) -> Result<ProbeSetup> {
         let Self { probe, partition, memory, pool, metrics, limits, .. } = self;

@@ -22,15 +22,15 @@ use crate::util::parallel;
 
 /// The properties of an integer type that matter for comparisons.
 #[derive(Debug, Clone, Copy)]
-struct Kind {
+struct IntegerKind {
     signed: bool,
     /// Whether values take 64 bits.
     wide: bool,
 }
 
-fn kind(element: &DataType) -> Option<Kind> {
+fn kind(element: &DataType) -> Option<IntegerKind> {
     let wide = matches!(element, DataType::Int64 | DataType::UInt64);
-    element.is_integer().then(|| Kind { signed: element.is_signed_integer(), wide })
+    element.is_integer().then(|| IntegerKind { signed: element.is_signed_integer(), wide })
 }
 
 /// The values of `measure` for `rows` pairs of lists of integers, on up to `threads` threads; `None`
@@ -44,7 +44,7 @@ pub(super) fn compare(
 ) -> Option<Result<ArrayRef>> {
     let (kind_a, kind_b) = (kind(a.element_type()), kind(b.element_type()));
     let (kind_a, kind_b) = (kind_a.or(kind_b)?, kind_b.or(kind_a)?);
-    let pairs = Pairs { measure, a, b, rows, threads };
+    let pairs = ListPairs { measure, a, b, rows, threads };
     Some(match (kind_a.wide || kind_b.wide, kind_a.signed, kind_b.signed) {
         (false, true, true) => pairs.alike::<Int32Type>(),
         (false, false, false) => pairs.alike::<UInt32Type>(),
@@ -58,7 +58,7 @@ pub(super) fn compare(
 }
 
 /// The two sides of a call.
-struct Pairs<'a> {
+struct ListPairs<'a> {
     measure: Measure,
     a: &'a ListColumn,
     b: &'a ListColumn,
@@ -66,10 +66,10 @@ struct Pairs<'a> {
     threads: usize,
 }
 
-impl<'a> Pairs<'a> {
+impl<'a> ListPairs<'a> {
     /// Both sides are of one type.
     fn alike<T: ArrowPrimitiveType<Native: Key>>(&self) -> Result<ArrayRef> {
-        self.values(|a: &mut Side<'a, T>, b: &mut Side<'a, T>, simd, threads| {
+        self.values(|a: &mut RowSet<'a, T>, b: &mut RowSet<'a, T>, simd, threads| {
             a.overlap(b, simd, threads)
         })
     }
@@ -80,7 +80,7 @@ impl<'a> Pairs<'a> {
         S: ArrowPrimitiveType<Native: SignedKey<Unsigned = U::Native>>,
         U: ArrowPrimitiveType<Native: Key>,
     {
-        self.values(|a: &mut Side<'a, S>, b: &mut Side<'a, U>, simd, threads| {
+        self.values(|a: &mut RowSet<'a, S>, b: &mut RowSet<'a, U>, simd, threads| {
             a.overlap_beside_unsigned(b, simd, threads)
         })
     }
@@ -91,21 +91,21 @@ impl<'a> Pairs<'a> {
         S: ArrowPrimitiveType<Native: SignedKey<Unsigned = U::Native>>,
         U: ArrowPrimitiveType<Native: Key>,
     {
-        self.values(|a: &mut Side<'a, U>, b: &mut Side<'a, S>, simd, threads| {
+        self.values(|a: &mut RowSet<'a, U>, b: &mut RowSet<'a, S>, simd, threads| {
             b.overlap_beside_unsigned(a, simd, threads)
         })
     }
 
     fn values<A, B>(
         &self,
-        overlap: impl Fn(&mut Side<'a, A>, &mut Side<'a, B>, Simd, usize) -> Result<u64>,
+        overlap: impl Fn(&mut RowSet<'a, A>, &mut RowSet<'a, B>, Simd, usize) -> Result<u64>,
     ) -> Result<ArrayRef>
     where
         A: ArrowPrimitiveType<Native: Key>,
         B: ArrowPrimitiveType<Native: Key>,
     {
         let simd = Simd::detect().without_masks();
-        let (mut a, mut b) = (Side::<A>::try_new(self.a)?, Side::<B>::try_new(self.b)?);
+        let (mut a, mut b) = (RowSet::<A>::try_new(self.a)?, RowSet::<B>::try_new(self.b)?);
         values(self.measure, self.rows, |row| {
             if !(a.advance(row) && b.advance(row)) {
                 return Ok(None);
@@ -117,7 +117,7 @@ impl<'a> Pairs<'a> {
 }
 
 /// One side of a comparison: a column and the set of the row that it stands at.
-struct Side<'a, T: ArrowPrimitiveType> {
+struct RowSet<'a, T: ArrowPrimitiveType> {
     column: &'a ListColumn,
     values: ScalarBuffer<T::Native>,
     /// The validity of `values`, when any of them is NULL.
@@ -133,7 +133,7 @@ struct Side<'a, T: ArrowPrimitiveType> {
     scratch: Vec<T::Native>,
 }
 
-impl<'a, T: ArrowPrimitiveType<Native: Key>> Side<'a, T> {
+impl<'a, T: ArrowPrimitiveType<Native: Key>> RowSet<'a, T> {
     fn try_new(column: &'a ListColumn) -> Result<Self> {
         let elements: PrimitiveArray<T> = match column.element_type() {
             // No row has an element.
@@ -236,7 +236,7 @@ impl<'a, T: ArrowPrimitiveType<Native: Key>> Side<'a, T> {
         }
     }
 
-    /// How many values the current rows have in common.
+    /// The number of values that the current rows have in common.
     #[inline]
     fn overlap(&mut self, other: &mut Self, simd: Simd, threads: usize) -> Result<u64> {
         if let Some(common) = size_if_ascending(simd, self.run(), other.run(), threads) {
@@ -260,7 +260,7 @@ impl<'a, T: ArrowPrimitiveType<Native: Key>> Side<'a, T> {
     #[inline]
     fn overlap_beside_unsigned<U>(
         &mut self,
-        other: &mut Side<'_, U>,
+        other: &mut RowSet<'_, U>,
         simd: Simd,
         threads: usize,
     ) -> Result<u64>

@@ -23,8 +23,8 @@ pub(super) fn compare(
     b: &ListColumn,
     rows: usize,
 ) -> Result<ArrayRef> {
-    let (tokens_a, tokens_b) = (Column::try_new(a)?, Column::try_new(b)?);
-    let (mut a, mut b) = (Side::new(&tokens_a), Side::new(&tokens_b));
+    let (tokens_a, tokens_b) = (TokenColumn::try_new(a)?, TokenColumn::try_new(b)?);
+    let (mut a, mut b) = (RowSet::new(&tokens_a), RowSet::new(&tokens_b));
     values(measure, rows, |row| {
         if !(a.advance(row) && b.advance(row)) {
             return Ok(None);
@@ -34,14 +34,14 @@ pub(super) fn compare(
 }
 
 /// A list column with its tokens.
-struct Column<'a> {
+struct TokenColumn<'a> {
     lists: &'a ListColumn,
     tokens: Tokens,
     /// The validity of `tokens`, when any of them is NULL.
     nulls: Option<NullBuffer>,
 }
 
-impl<'a> Column<'a> {
+impl<'a> TokenColumn<'a> {
     fn try_new(lists: &'a ListColumn) -> Result<Self> {
         let tokens = Tokens::try_new(lists.elements())?;
         let nulls = tokens.nulls().filter(|n| n.null_count() > 0).cloned();
@@ -130,16 +130,16 @@ impl PartialEq for ByteKey<'_> {
 impl Eq for ByteKey<'_> {}
 
 /// One side of a comparison: a column and the set of the row it stands at.
-struct Side<'a> {
-    column: &'a Column<'a>,
+struct RowSet<'a> {
+    column: &'a TokenColumn<'a>,
     /// The tokens of the row in ascending order, without repetitions.
     keys: Vec<ByteKey<'a>>,
     /// The range that `keys` was read from.
     current: Option<Range<usize>>,
 }
 
-impl<'a> Side<'a> {
-    fn new(column: &'a Column<'a>) -> Self {
+impl<'a> RowSet<'a> {
+    fn new(column: &'a TokenColumn<'a>) -> Self {
         Self { column, keys: Vec::new(), current: None }
     }
 
@@ -172,9 +172,9 @@ impl<'a> Side<'a> {
         self.keys.len() as u64
     }
 
-    /// How many tokens the current rows have in common.
+    /// The number of tokens that the current rows have in common.
     #[inline]
-    fn overlap(&self, other: &Side<'_>) -> u64 {
+    fn overlap(&self, other: &RowSet<'_>) -> u64 {
         intersection_size(&self.keys, &other.keys)
     }
 }

@@ -92,13 +92,13 @@ impl ScalarUDFImpl for StringUdf {
 }
 
 /// The texts of an argument.
-struct Column {
+struct ArgumentTexts {
     texts: Texts,
     /// One text for all rows.
     is_scalar: bool,
 }
 
-impl Column {
+impl ArgumentTexts {
     fn of(argument: &ColumnarValue) -> Result<Self> {
         Ok(match argument {
             ColumnarValue::Array(array) => {
@@ -134,12 +134,12 @@ pub(super) fn evaluate(
     let [a, b] = take_function_args(function.name(), arguments)?;
     let all_scalar = matches!((a, b), (ColumnarValue::Scalar(_), ColumnarValue::Scalar(_)));
     let rows = if all_scalar { 1 } else { rows };
-    let columns = [Column::of(a)?, Column::of(b)?];
+    let columns = [ArgumentTexts::of(a)?, ArgumentTexts::of(b)?];
     let nulls = NullBuffer::union(columns[0].nulls(rows).as_ref(), columns[1].nulls(rows).as_ref());
     let values: ArrayRef = if nulls.as_ref().is_some_and(|nulls| nulls.null_count() == rows) {
         new_null_array(data_type, rows)
     } else {
-        let texts = columns.each_ref().map(Column::texts);
+        let texts = columns.each_ref().map(ArgumentTexts::texts);
         match data_type {
             DataType::Int32 => array_of::<Int32Type>(function, texts, rows, nulls, distance)?,
             DataType::Int64 => {

@@ -171,17 +171,17 @@ impl TokenLists {
 /// An entry counts only if it bears the number of the current row, so that nothing is cleared.
 #[derive(Default)]
 struct SeenGrams {
-    slots: Vec<Slot>,
+    slots: Vec<GramSlot>,
     /// The number of the current row; 0 marks slots never used.
     row: u32,
     /// The current row uses the first `mask + 1` slots, a power of two.
     mask: usize,
-    /// How many q-grams the current row has put into slots, at most half of them.
+    /// The number of slots that hold a q-gram of the current row: at most half of all.
     len: usize,
 }
 
 #[derive(Clone, Copy, Default)]
-struct Slot {
+struct GramSlot {
     key: u64,
     /// The number of the q-gram in its text.
     index: usize,
@@ -200,13 +200,13 @@ impl SeenGrams {
     /// Starts anew with `slots` slots, a power of two.
     fn use_slots(&mut self, slots: usize) {
         if self.slots.len() < slots {
-            self.slots.resize(slots, Slot::default());
+            self.slots.resize(slots, GramSlot::default());
         }
         self.mask = slots - 1;
         self.len = 0;
         self.row = self.row.wrapping_add(1);
         if self.row == 0 {
-            self.slots.fill(Slot::default());
+            self.slots.fill(GramSlot::default());
             self.row = 1;
         }
     }
@@ -214,7 +214,7 @@ impl SeenGrams {
     #[cold]
     fn grow(&mut self) {
         let used = &self.slots[..=self.mask];
-        let entries: Vec<Slot> = used.iter().filter(|s| s.row == self.row).copied().collect();
+        let entries: Vec<GramSlot> = used.iter().filter(|s| s.row == self.row).copied().collect();
         self.use_slots(2 * (self.mask + 1));
         for entry in entries {
             // They are distinct: none equals another, whatever its key.
@@ -231,7 +231,7 @@ impl SeenGrams {
         loop {
             let slot = &mut self.slots[at];
             if slot.row != self.row {
-                *slot = Slot { key, index, row: self.row };
+                *slot = GramSlot { key, index, row: self.row };
                 self.len += 1;
                 if 2 * self.len > self.mask {
                     self.grow();

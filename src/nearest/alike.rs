@@ -17,14 +17,14 @@ use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_plan::repartition::REPARTITION_RANDOM_STATE;
 
 use super::pairs::evaluate;
-use super::table::Table;
+use super::table::RowTable;
 use crate::engine::{Distinct, ItemRows};
 use crate::operator::errors::is_out_of_memory;
 use crate::util::cancel::CancelFlag;
 
 /// A column of all rows of a table. `memory` grows by its parts and by a copy.
 pub(super) fn column(
-    table: &Table,
+    table: &RowTable,
     memory: &MemoryReservation,
     of_batch: impl Fn(&RecordBatch) -> Result<ArrayRef>,
 ) -> Result<ArrayRef> {
@@ -51,7 +51,7 @@ struct Alike {
 impl Alike {
     /// The rows of a table by the values of expressions; an error where these cannot be compared.
     fn try_new(
-        table: &Table,
+        table: &RowTable,
         expressions: &[&PhysicalExprRef],
         memory: &MemoryReservation,
     ) -> Result<Self> {
@@ -85,7 +85,7 @@ impl ItemRows for Alike {
 
 /// By row, the first row with equal values of some expressions.
 pub(super) fn first_rows(
-    table: &Table,
+    table: &RowTable,
     expressions: &[&PhysicalExprRef],
     threads: usize,
     memory: &MemoryReservation,
@@ -108,7 +108,7 @@ const SAMPLED: usize = 1 << 12;
 
 /// About the number of pairs of rows of a table that are equal in some expressions, a row with itself among
 /// them, by a sample of its rows: none where these are compared in no way.
-pub(super) fn equal_pairs(table: &Table, expressions: &[&PhysicalExprRef]) -> f64 {
+pub(super) fn equal_pairs(table: &RowTable, expressions: &[&PhysicalExprRef]) -> f64 {
     let step = table.rows().div_ceil(SAMPLED).max(1);
     let mut state = 0x9E37_79B9_7F4A_7C15_u64;
     // One of each few rows, at random: rows that repeat may do so at equal distances.
@@ -127,7 +127,7 @@ pub(super) fn equal_pairs(table: &Table, expressions: &[&PhysicalExprRef]) -> f6
 }
 
 /// The hashes of the values of expressions in some rows.
-fn hashes_of(table: &Table, rows: &[u32], expressions: &[&PhysicalExprRef]) -> Result<Vec<u64>> {
+fn hashes_of(table: &RowTable, rows: &[u32], expressions: &[&PhysicalExprRef]) -> Result<Vec<u64>> {
     let read: Vec<usize> =
         expressions.iter().flat_map(|e| collect_columns(e)).map(|column| column.index()).collect();
     let fields = table.schema().fields().iter();
@@ -163,7 +163,7 @@ pub(super) fn rankable(column: ArrayRef) -> Result<ArrayRef> {
 ///
 /// When memory is refused.
 pub(super) fn common_ranks(
-    tables: [&Table; 2],
+    tables: [&RowTable; 2],
     columns: [usize; 2],
     memory: &MemoryReservation,
 ) -> Result<Option<[Vec<u32>; 2]>> {

@@ -9,7 +9,7 @@ use datafusion::common::Result;
 use datafusion::physical_expr::PhysicalExprRef;
 use datafusion::physical_plan::expressions::Column;
 
-use super::table::Table;
+use super::table::RowTable;
 use crate::engine::{ArgumentBatches, Origin};
 use crate::error;
 use crate::families::{Families, Source};
@@ -32,7 +32,7 @@ impl SideArgument {
     /// When the argument has no type over the table.
     pub(super) fn try_new(
         argument: &PhysicalExprRef,
-        table: &Table,
+        table: &RowTable,
         families: &Families,
         family: &str,
     ) -> Result<Self> {

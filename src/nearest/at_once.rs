@@ -14,7 +14,7 @@ use datafusion::common::{Result, internal_datafusion_err};
 use super::argument::SideArgument;
 use super::best::{Best, ScoreKey, key_of};
 use super::pairs::{admitted, is_true};
-use super::run::{Round, Run, Way};
+use super::run::{InMemorySearch, Round, Way};
 use crate::engine::{NeighbourRequest, NeighbourSearch, NeighbourSide, Neighbours};
 use crate::spec::{Search, Side};
 use crate::util::cancel::CancelFlag;
@@ -32,7 +32,7 @@ fn spare(search: &Search) -> usize {
 
 /// The answer of a family, with what is needed to look through it.
 struct AtOnce {
-    run: Run,
+    run: InMemorySearch,
     rows: Vec<u32>,
     neighbours: Neighbours,
     /// The neighbours that the family was asked for.
@@ -43,7 +43,7 @@ struct AtOnce {
     bound: ScoreKey,
 }
 
-impl Run {
+impl InMemorySearch {
     /// Offers `best` the neighbours of left rows that the family of the score finds at once. Returns the places
     /// of the rows whose neighbours are still unknown; `None` where there is no such search.
     ///
@@ -159,7 +159,8 @@ impl Run {
         Ok(rows)
     }
 
-    /// The right rows that pass the filter of their side, as [`Run::rank_of`] numbers them, in rising order.
+    /// The right rows that pass the filter of their side, as [`InMemorySearch::rank_of`] numbers them, in rising
+    /// order.
     pub(super) fn ranked_candidates(&self) -> Result<Vec<u32>> {
         let mut rows = self.right_candidates()?;
         if self.order.is_some() {

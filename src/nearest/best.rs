@@ -47,7 +47,7 @@ type Entry = (ScoreKey, u32);
 
 /// A part of the left rows: a heap of at most `count` entries for each, the worst on top.
 #[derive(Debug)]
-struct Shard {
+struct HeapShard {
     keys: Vec<ScoreKey>,
     partners: Vec<u32>,
     counts: Vec<u32>,
@@ -59,7 +59,7 @@ struct Shard {
 #[derive(Debug)]
 pub(super) struct Best {
     memory: MemoryReservation,
-    shards: Vec<Mutex<Shard>>,
+    shards: Vec<Mutex<HeapShard>>,
     rows: usize,
     count: usize,
     with_ties: bool,
@@ -91,7 +91,7 @@ impl Best {
         memory.try_resize(Self::bytes(rows, count))?;
         let shard = |first: usize| {
             let rows = SHARD_ROWS.min(rows - first);
-            Mutex::new(Shard {
+            Mutex::new(HeapShard {
                 keys: vec![0; rows * count],
                 partners: vec![0; rows * count],
                 counts: vec![0; rows],
@@ -119,7 +119,7 @@ impl Best {
 
     /// Offers pairs: left row, right row, key.
     pub(super) fn offer(&self, pairs: impl Iterator<Item = (u32, u32, ScoreKey)>) {
-        let mut held: Option<(usize, MutexGuard<'_, Shard>)> = None;
+        let mut held: Option<(usize, MutexGuard<'_, HeapShard>)> = None;
         let mut ties = 0isize;
         for (row, partner, key) in pairs {
             let (number, row) = (row as usize / SHARD_ROWS, row as usize % SHARD_ROWS);
@@ -206,7 +206,7 @@ impl Best {
     }
 }
 
-impl Shard {
+impl HeapShard {
     /// Takes in a pair if it is among the best, and returns by how much the number of ties has grown.
     fn offer(&mut self, row: usize, entry: Entry, count: usize, with_ties: bool) -> isize {
         let first = row * count;

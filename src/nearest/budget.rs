@@ -19,14 +19,14 @@ const PIECE_BYTES: [usize; 2] = [16 << 10, 64 << 20];
 
 /// The bytes that the rows and the heaps of a search may take.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Budget {
+pub(super) struct SearchBudget {
     bytes: usize,
     /// The most rows of a piece on disk.
     piece_rows: Option<usize>,
     spill: SpillChoice,
 }
 
-impl Budget {
+impl SearchBudget {
     /// The budget of a search that begins now.
     pub(super) fn new(pool: &Arc<dyn MemoryPool>, options: &SimJoinOptions) -> Self {
         let bytes = match pool.memory_limit() {

@@ -25,8 +25,8 @@ use datafusion::physical_plan::expressions::Column;
 use super::alike::{equal_pairs, first_rows};
 use super::best::Best;
 use super::expand::Expand;
-use super::run::{OnRound, Round, Run};
-use super::table::Table;
+use super::run::{InMemorySearch, OnRound, Round};
+use super::table::RowTable;
 use crate::operator::errors::is_out_of_memory;
 use crate::spec::{Nearest, NearestJoin, Residual, ResidualColumn, Side};
 use crate::util::cancel::CancelFlag;
@@ -128,13 +128,13 @@ impl Items {
 }
 
 /// Left items whose pairs are looked for together.
-struct Pass {
+struct ItemGroup {
     /// By item of `left`, its number in the search.
     items: Vec<u32>,
     left: Arc<Items>,
 }
 
-impl Pass {
+impl ItemGroup {
     /// The items that have some of their rows among those at `places`, with these rows alone. `count` is the
     /// number of all rows.
     fn of(&self, places: &[u32], count: usize) -> Self {
@@ -158,10 +158,10 @@ impl Pass {
 struct ByItems {
     /// The left items, whose rows are places among the left rows that are searched for.
     left: Items,
-    /// The right items, whose rows are as [`Run::rank_of`] numbers them.
+    /// The right items, whose rows are as [`InMemorySearch::rank_of`] numbers them.
     right: Items,
     /// A row of each item of either side, in the order of the items.
-    run: Run,
+    run: InMemorySearch,
     /// The condition that decides pairs of rows.
     condition: Option<Residual>,
     memory: MemoryReservation,
@@ -174,7 +174,7 @@ struct Told {
 
 impl Told {
     /// Columns that the score of a pair reads, and the keys.
-    fn by_score(run: &Run) -> Self {
+    fn by_score(run: &InMemorySearch) -> Self {
         let join = &run.join;
         let mut sides: [Vec<PhysicalExprRef>; 2] = match (&join.search, &join.score) {
             (Some(search), _) => search.arguments.each_ref().map(|argument| vec![argument.clone()]),
@@ -188,7 +188,7 @@ impl Told {
     }
 
     /// The same columns, and those that a condition reads.
-    fn and(&self, run: &Run, condition: &Residual) -> Self {
+    fn and(&self, run: &InMemorySearch, condition: &Residual) -> Self {
         let mut sides = self.sides.clone();
         for (side, columns) in sides.iter_mut().zip(Self::columns(run, Some(condition))) {
             side.extend(columns);
@@ -196,7 +196,7 @@ impl Told {
         Self { sides }
     }
 
-    fn columns(run: &Run, expression: Option<&Residual>) -> [Vec<PhysicalExprRef>; 2] {
+    fn columns(run: &InMemorySearch, expression: Option<&Residual>) -> [Vec<PhysicalExprRef>; 2] {
         let mut sides = [vec![], vec![]];
         for column in expression.iter().flat_map(|expression| &expression.columns) {
             if let ResidualColumn::Input(side, index) = column {
@@ -218,7 +218,7 @@ impl Told {
     }
 
     /// Whether so many rows of a side are equal that finding them pays.
-    fn repeat(&self, run: &Run) -> bool {
+    fn repeat(&self, run: &InMemorySearch) -> bool {
         [Side::Left, Side::Right].iter().any(|side| {
             let table = if *side == Side::Left { &run.left } else { &run.right };
             let pairs = equal_pairs(table, &self.of(*side));
@@ -227,7 +227,7 @@ impl Told {
     }
 }
 
-impl Run {
+impl InMemorySearch {
     /// The condition of the pair.
     fn condition(&self) -> Option<&Residual> {
         let of_search = self.join.search.as_ref().and_then(|search| search.residual.as_ref());
@@ -280,7 +280,7 @@ impl Run {
         let expand = Arc::new(Expand::try_new(self.clone(), rows, right, condition, memory)?);
         let mut search = run;
         let items = (0..left.len() as u32).collect();
-        let mut pass = Pass { items, left: Arc::new(left) };
+        let mut pass = ItemGroup { items, left: Arc::new(left) };
         let mut passes = 0;
         loop {
             let left = match search.pass(&pass, carried.as_ref(), &expand, best, right_items).await
@@ -305,7 +305,7 @@ impl Run {
     /// too few of them.
     async fn pass(
         &self,
-        pass: &Pass,
+        pass: &ItemGroup,
         carried: Option<&Best>,
         expand: &Arc<Expand>,
         best: &Arc<Best>,
@@ -335,7 +335,7 @@ impl Run {
         let most = self.left.rows().max(rows.len()) + self.right_rows();
         memory.try_grow(most.saturating_mul(Items::BYTES))?;
         let items = |told: &Told| -> Result<Option<[Items; 2]>> {
-            let first = |table: &Table, side: Side| {
+            let first = |table: &RowTable, side: Side| {
                 let held = self.memory.new_empty();
                 first_rows(table, &told.of(side), self.threads(), &held, cancel)
             };
@@ -383,7 +383,7 @@ impl Run {
         [left, right]: [&Items; 2],
         is_decided_later: bool,
         memory: &MemoryReservation,
-    ) -> Result<Run> {
+    ) -> Result<InMemorySearch> {
         let of_left: Vec<u32> = left.firsts().map(|place| rows[place as usize]).collect();
         let of_right: Vec<u32> = right.firsts().map(|row| self.row_of(row)).collect();
         let is_same = self.itself && of_left == of_right && !is_decided_later;
@@ -403,7 +403,7 @@ impl Run {
         let on_round: OnRound = Arc::new(move |round| {
             told(Round { of_items: true, ..round });
         });
-        Ok(Run {
+        Ok(InMemorySearch {
             join: Arc::new(join),
             left: left_table,
             right: right_table,

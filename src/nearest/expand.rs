@@ -16,7 +16,7 @@ use super::alike::common_ranks;
 use super::best::{Best, ScoreKey, score_of};
 use super::distinct::Items;
 use super::pairs::is_true;
-use super::run::Run;
+use super::run::InMemorySearch;
 use crate::exec::layout::row_order_of;
 use crate::spec::Residual;
 
@@ -41,7 +41,7 @@ type Entry = (ScoreKey, u32);
 /// Right items, and what tells which of their rows are the nearest ones of left rows.
 pub(super) struct Expand {
     /// The search for rows.
-    run: Run,
+    run: InMemorySearch,
     /// The left rows that are searched for.
     rows: Vec<u32>,
     ties: Ties,
@@ -55,7 +55,7 @@ pub(super) struct Expand {
 }
 
 /// Left items, and the right items that are nearest to each.
-struct Found {
+struct ItemNeighbours {
     /// Their rows are places among [`Expand::rows`].
     left: Arc<Items>,
     best: Arc<Best>,
@@ -71,12 +71,12 @@ struct Compared {
     /// By rank in the order of right rows, those of right rows.
     right: Vec<u32>,
     /// By right item, the order of its rows by these ranks.
-    orders: Vec<Ranked>,
+    orders: Vec<RankOrder>,
 }
 
 /// The order of some rows by ranks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Ranked {
+enum RankOrder {
     Ascending,
     Descending,
     Neither,
@@ -86,7 +86,7 @@ impl Compared {
     /// A comparison that `condition` implies, where there is one. Puts the rows of each right item in such an
     /// order that the comparison holds for the first ones, if `is_free` says that any order will do.
     fn of(
-        run: &Run,
+        run: &InMemorySearch,
         condition: &Residual,
         right: &mut Items,
         is_free: bool,
@@ -100,7 +100,7 @@ impl Compared {
         };
         let [left, by_row] = ranks;
         let right_rows = by_row.len() as u32;
-        memory.try_grow(by_row.len() * (size_of::<u32>() + size_of::<Ranked>()))?;
+        memory.try_grow(by_row.len() * (size_of::<u32>() + size_of::<RankOrder>()))?;
         let of_right: Vec<u32> =
             (0..right_rows).map(|rank| by_row[run.row_of(rank) as usize]).collect();
         let rank = |row: u32| of_right[row as usize];
@@ -114,11 +114,11 @@ impl Compared {
         let orders = (0..right.len() as u32).map(|item| {
             let rows = right.rows(item);
             if rows.is_sorted_by_key(|row| rank(*row)) {
-                Ranked::Ascending
+                RankOrder::Ascending
             } else if rows.is_sorted_by_key(|row| Reverse(rank(*row))) {
-                Ranked::Descending
+                RankOrder::Descending
             } else {
-                Ranked::Neither
+                RankOrder::Neither
             }
         });
         let orders = orders.collect();
@@ -143,9 +143,9 @@ impl Compared {
         };
         let is_greater = matches!(self.operator, Operator::Lt | Operator::LtEq);
         match (self.orders[item as usize], self.operator) {
-            (Ranked::Neither, _) | (_, Operator::NotEq) => 0..rows.len(),
-            (Ranked::Ascending, _) if is_greater => point(&|rank| !is_first(rank))..rows.len(),
-            (Ranked::Descending, _) if !is_greater => point(&|rank| !is_first(rank))..rows.len(),
+            (RankOrder::Neither, _) | (_, Operator::NotEq) => 0..rows.len(),
+            (RankOrder::Ascending, _) if is_greater => point(&|rank| !is_first(rank))..rows.len(),
+            (RankOrder::Descending, _) if !is_greater => point(&|rank| !is_first(rank))..rows.len(),
             _ => 0..point(&is_first),
         }
     }
@@ -158,7 +158,7 @@ impl Expand {
     ///
     /// When memory is refused.
     pub(super) fn try_new(
-        run: Run,
+        run: InMemorySearch,
         rows: &[u32],
         mut right: Items,
         condition: Option<Residual>,
@@ -191,7 +191,7 @@ impl Expand {
         (found, asked): (Arc<Best>, usize),
         best: &Arc<Best>,
     ) -> Result<Vec<u32>> {
-        let found = Arc::new(Found { left, best: found, asked });
+        let found = Arc::new(ItemNeighbours { left, best: found, asked });
         let next = Arc::new(AtomicUsize::new(0));
         let mut tasks = JoinSet::new();
         for _ in 0..self.run.threads().max(1) {
@@ -223,7 +223,7 @@ impl Expand {
     /// Offers the pairs of some left rows, by their places among those of all items.
     async fn offer_some(
         &self,
-        found: &Found,
+        found: &ItemNeighbours,
         mut places: Range<usize>,
         best: &Best,
         left: &mut Vec<u32>,
@@ -288,7 +288,7 @@ impl Expand {
         // Items that were not found come behind all that were.
         let last = entries.last().filter(|_| entries.len() >= asked).copied();
         let last = last.map(|(key, item)| (key, self.right.rows(item).iter().min().copied()));
-        let open = |place: &u32| Open {
+        let open = |place: &u32| OpenRow {
             place: *place,
             candidates: Candidates::new(self, entries, Some(self.rows[*place as usize])),
             step: count + 1,
@@ -296,7 +296,7 @@ impl Expand {
             is_ended: false,
         };
         let mut waiting = rows.iter();
-        let mut active: Vec<Open<'_>> = vec![];
+        let mut active: Vec<OpenRow<'_>> = vec![];
         loop {
             let (mut lefts, mut rights, mut taken) = (vec![], vec![], vec![]);
             for (at, open) in active.iter_mut().enumerate() {
@@ -330,7 +330,7 @@ impl Expand {
                     open.met.push(entry);
                 }
             }
-            let has_enough = |open: &Open<'_>| {
+            let has_enough = |open: &OpenRow<'_>| {
                 let nth = open.met.get(count - 1);
                 nth.is_some_and(|(key, row)| match (self.ties, last) {
                     (Ties::First, Some((last, first))) => (*key, Some(*row)) <= (last, first),
@@ -353,7 +353,7 @@ impl Expand {
 }
 
 /// A left row that looks for pairs.
-struct Open<'a> {
+struct OpenRow<'a> {
     place: u32,
     candidates: Candidates<'a>,
     /// The candidates that it looks at next.
@@ -364,7 +364,7 @@ struct Open<'a> {
     is_ended: bool,
 }
 
-impl Open<'_> {
+impl OpenRow<'_> {
     /// Takes further candidates, `most` at most, for the row at a place.
     fn take(&mut self, at: usize, most: usize, taken: &mut Vec<(usize, Entry)>) {
         if most == 0 {

@@ -10,27 +10,27 @@ use futures::StreamExt;
 
 use super::right::{Right, Window};
 use super::stored::{bytes_of, copy_of};
-use super::table::{Table, TableBuilder};
+use super::table::{RowTable, TableBuilder};
 use crate::operator::errors::is_out_of_memory;
 
 /// Left rows that are searched for together.
 #[derive(Debug, Clone)]
 pub(super) struct LeftPiece {
-    pub table: Arc<Table>,
+    pub table: Arc<RowTable>,
     /// The same rows among those of the right side, where one input is both sides.
     pub own: Option<Window>,
 }
 
 /// The left rows that are still to be read.
-pub(super) enum Left {
+pub(super) enum LeftInput {
     /// The rest of the rows of an input.
-    Input(Rest),
+    Input(InputRest),
     /// Rows of the right side, from the piece of this number on.
     Right(usize),
 }
 
 /// The rest of an input.
-pub(super) struct Rest {
+pub(super) struct InputRest {
     input: SendableRecordBatchStream,
     /// Rows that were read and have found no place yet.
     waiting: Option<RecordBatch>,
@@ -39,12 +39,12 @@ pub(super) struct Rest {
     has_begun: bool,
 }
 
-impl Left {
+impl LeftInput {
     /// All rows of `input`, or without one those of the right side.
     pub(super) fn new(input: Option<SendableRecordBatchStream>) -> Self {
         match input {
             Some(input) => {
-                Self::Input(Rest { input, waiting: None, has_ended: false, has_begun: false })
+                Self::Input(InputRest { input, waiting: None, has_ended: false, has_begun: false })
             }
             None => Self::Right(0),
         }
@@ -77,12 +77,12 @@ impl Left {
     }
 }
 
-impl Rest {
+impl InputRest {
     async fn next(
         &mut self,
         right: &mut Right,
         memory: &Arc<MemoryReservation>,
-    ) -> Result<Option<Table>> {
+    ) -> Result<Option<RowTable>> {
         let most_bytes = right.budget().left(right.bytes());
         let most_rows = if right.is_on_disk() { right.budget().piece_rows() } else { usize::MAX };
         let schema = self.input.schema();

@@ -23,7 +23,7 @@ use datafusion::physical_plan::{
 use futures::{StreamExt, TryStreamExt, stream};
 use parking_lot::Mutex;
 
-use super::budget::Budget;
+use super::budget::SearchBudget;
 use super::nan_rows::counted;
 use super::pairs::check_type;
 use super::right::Reading;
@@ -190,7 +190,7 @@ impl NearestJoinExec {
             families: self.families.clone(),
             options: self.options.clone(),
             reading: Reading {
-                budget: Budget::new(context.memory_pool(), &self.options),
+                budget: SearchBudget::new(context.memory_pool(), &self.options),
                 memory,
                 context: Arc::clone(context),
                 metrics: self.metrics.clone(),

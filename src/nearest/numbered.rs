@@ -10,16 +10,16 @@ use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::physical_expr::PhysicalExprRef;
 
 use super::best::{ScoreKey, key_of};
-use super::table::{NUMBER, Table};
+use super::table::{NUMBER, RowTable};
 use crate::config::{BuildSideChoice, SimJoinOptions};
 use crate::exec::JoinInput;
 use crate::spec::{Call, Order, OutputColumn, Side};
 
 /// Rows of two tables that are joined.
 #[derive(Debug)]
-pub(super) struct Numbered<'a> {
+pub(super) struct NumberedRows<'a> {
     /// The left and the right table.
-    pub tables: [&'a Table; 2],
+    pub tables: [&'a RowTable; 2],
     /// Per side, the numbers of the rows, in rising order; `None` for all rows.
     pub rows: [Option<&'a [u32]>; 2],
     /// Whether all rows of one table are both sides, and may be joined as such.
@@ -28,7 +28,7 @@ pub(super) struct Numbered<'a> {
     pub partitions: usize,
 }
 
-impl Numbered<'_> {
+impl NumberedRows<'_> {
     /// The rows as the input of a join. Copies that are made of them are reserved.
     ///
     /// # Errors
@@ -46,7 +46,7 @@ impl Numbered<'_> {
         if self.itself {
             return Ok(JoinInput::Itself { input, partitions });
         }
-        let rows = |table: &Table, rows: Option<&[u32]>| rows.map_or(table.rows(), <[u32]>::len);
+        let rows = |table: &RowTable, rows: Option<&[u32]>| rows.map_or(table.rows(), <[u32]>::len);
         let build = match options.build_side {
             BuildSideChoice::Fixed(side) => side,
             BuildSideChoice::Auto if rows(left, left_rows) < rows(right, right_rows) => Side::Left,
@@ -58,7 +58,7 @@ impl Numbered<'_> {
 
     /// The columns of each side without the numbers, which are behind them.
     pub(super) fn columns(&self) -> [usize; 2] {
-        self.tables.map(Table::columns)
+        self.tables.map(RowTable::columns)
     }
 
     /// The output of a join of these rows by `call` over `arguments`.

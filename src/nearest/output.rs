@@ -10,12 +10,12 @@ use arrow::datatypes::SchemaRef;
 use datafusion::common::{Result, internal_err};
 
 use super::best::{Best, ScoreKey, score_of};
-use super::table::Table;
+use super::table::RowTable;
 use crate::spec::{Order, OutputColumn, Side, value_array};
 
 /// Makes the rows of pairs.
 #[derive(Debug)]
-pub(super) struct Output {
+pub(super) struct PairOutput {
     /// The columns. Scores are those of the pairs.
     pub columns: Vec<OutputColumn>,
     /// The schema of `columns`.
@@ -24,8 +24,8 @@ pub(super) struct Output {
     pub order: Order,
     /// Whether left rows without a neighbour are in the answer.
     pub is_outer: bool,
-    pub left: Arc<Table>,
-    pub right: Arc<Table>,
+    pub left: Arc<RowTable>,
+    pub right: Arc<RowTable>,
     /// The numbers of the rows of `right` among all right rows: pairs with others are left out.
     pub window: Range<u32>,
 }
@@ -33,7 +33,7 @@ pub(super) struct Output {
 /// A row of the output: a left row, its neighbour and the score, `None` for a row without a neighbour.
 type Row = (u32, Option<(u32, f64)>);
 
-impl Output {
+impl PairOutput {
     /// The bytes of a row, about.
     pub(super) fn row_bytes(&self) -> usize {
         self.left.row_bytes() + self.right.row_bytes()

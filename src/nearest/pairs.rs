@@ -16,7 +16,7 @@ use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::physical_expr::PhysicalExprRef;
 
 use super::best::{Best, ScoreKey, key_of, keyed};
-use super::table::Table;
+use super::table::RowTable;
 use crate::engine::KeyConverter;
 use crate::spec::{NearestJoin, Order, Residual, ResidualColumn, Side};
 
@@ -70,17 +70,17 @@ fn keys_of(scores: &ArrayRef, order: Order) -> Result<Int64Array> {
 
 /// The pairs of a join, computed one by one.
 #[derive(Debug)]
-pub(super) struct Pairs {
+pub(super) struct ComputedPairs {
     join: Arc<NearestJoin>,
-    left: Arc<Table>,
-    right: Arc<Table>,
+    left: Arc<RowTable>,
+    right: Arc<RowTable>,
     /// The right rows that pass the filter of their side: of each key, or all under the empty key.
     partners: HashMap<Box<[u8]>, Vec<u32>>,
     keys: Option<KeyConverter>,
     _memory: MemoryReservation,
 }
 
-impl Pairs {
+impl ComputedPairs {
     /// The pairs of two tables. `memory` grows by the lists of right rows.
     ///
     /// # Errors
@@ -88,8 +88,8 @@ impl Pairs {
     /// The errors of evaluating keys and filters, and when memory is refused.
     pub(super) fn try_new(
         join: Arc<NearestJoin>,
-        left: Arc<Table>,
-        right: Arc<Table>,
+        left: Arc<RowTable>,
+        right: Arc<RowTable>,
         memory: MemoryReservation,
     ) -> Result<Self> {
         // A list doubles as it grows.

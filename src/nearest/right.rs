@@ -9,15 +9,15 @@ use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
 use futures::StreamExt;
 
-use super::budget::Budget;
+use super::budget::SearchBudget;
 use super::stored::{Stored, Writer};
-use super::table::{Table, TableBuilder};
+use super::table::{RowTable, TableBuilder};
 use crate::operator::errors::is_out_of_memory;
 
 /// Right rows that are in memory.
 #[derive(Debug, Clone)]
 pub(super) struct Window {
-    pub table: Arc<Table>,
+    pub table: Arc<RowTable>,
     /// The number of the first row among all right rows.
     pub first: u32,
     /// The pieces that the rows are of.
@@ -27,7 +27,7 @@ pub(super) struct Window {
 /// The resources with which a side is read.
 #[derive(Debug, Clone)]
 pub(super) struct Reading {
-    pub budget: Budget,
+    pub budget: SearchBudget,
     pub memory: Arc<MemoryReservation>,
     pub context: Arc<TaskContext>,
     pub metrics: ExecutionPlanMetricsSet,
@@ -36,16 +36,16 @@ pub(super) struct Reading {
 /// The right side, or the one that is both sides.
 #[derive(Debug)]
 pub(super) struct Right {
-    rows: Rows,
+    rows: RowStore,
     /// The window that was asked for last.
     current: Option<Window>,
     memory: Arc<MemoryReservation>,
-    budget: Budget,
+    budget: SearchBudget,
 }
 
 #[derive(Debug)]
-enum Rows {
-    Memory(Arc<Table>),
+enum RowStore {
+    Memory(Arc<RowTable>),
     Disk(Stored),
 }
 
@@ -96,8 +96,8 @@ impl Right {
         }
         let stored = writer.map(Writer::finish).transpose()?;
         let rows = match stored {
-            Some(stored) if stored.pieces() > 0 => Rows::Disk(stored),
-            _ => Rows::Memory(Arc::new(builder.finish())),
+            Some(stored) if stored.pieces() > 0 => RowStore::Disk(stored),
+            _ => RowStore::Memory(Arc::new(builder.finish())),
         };
         Ok(Self { rows, current: None, memory, budget })
     }
@@ -105,43 +105,43 @@ impl Right {
     /// The number of rows.
     pub(super) fn rows(&self) -> usize {
         match &self.rows {
-            Rows::Memory(table) => table.rows(),
-            Rows::Disk(stored) => stored.rows(),
+            RowStore::Memory(table) => table.rows(),
+            RowStore::Disk(stored) => stored.rows(),
         }
     }
 
     /// The number of pieces: 1 in memory.
     pub(super) fn pieces(&self) -> usize {
         match &self.rows {
-            Rows::Memory(_) => 1,
-            Rows::Disk(stored) => stored.pieces(),
+            RowStore::Memory(_) => 1,
+            RowStore::Disk(stored) => stored.pieces(),
         }
     }
 
     pub(super) fn is_on_disk(&self) -> bool {
-        matches!(self.rows, Rows::Disk(_))
+        matches!(self.rows, RowStore::Disk(_))
     }
 
     /// The shares of memory, as far as they are known.
-    pub(super) fn budget(&self) -> &Budget {
+    pub(super) fn budget(&self) -> &SearchBudget {
         &self.budget
     }
 
     /// The bytes of the rows that are in memory at a time.
     pub(super) fn bytes(&self) -> usize {
         match &self.rows {
-            Rows::Memory(table) => table.bytes(),
-            Rows::Disk(_) => self.budget.window(),
+            RowStore::Memory(table) => table.bytes(),
+            RowStore::Disk(_) => self.budget.window(),
         }
     }
 
     /// A table without rows.
-    pub(super) fn empty(&self) -> Table {
+    pub(super) fn empty(&self) -> RowTable {
         let schema = match &self.rows {
-            Rows::Memory(table) => table.schema_ref(),
-            Rows::Disk(stored) => stored.schema(),
+            RowStore::Memory(table) => table.schema_ref(),
+            RowStore::Disk(stored) => stored.schema(),
         };
-        Table::of(Arc::clone(schema), vec![])
+        RowTable::of(Arc::clone(schema), vec![])
     }
 
     /// Forgets the window that was asked for last.
@@ -161,10 +161,10 @@ impl Right {
         own: Option<&Window>,
     ) -> Result<Window> {
         let stored = match &self.rows {
-            Rows::Memory(table) => {
+            RowStore::Memory(table) => {
                 return Ok(Window { table: Arc::clone(table), first: 0, pieces: 0..1 });
             }
-            Rows::Disk(stored) => stored,
+            RowStore::Disk(stored) => stored,
         };
         let is_at_start = |window: &&Window| {
             window.pieces.start == pieces.start && window.pieces.end <= pieces.end
@@ -189,7 +189,7 @@ impl Right {
 }
 
 impl Reading {
-    fn writer(&self, budget: &Budget, input: &SendableRecordBatchStream) -> Result<Writer> {
+    fn writer(&self, budget: &SearchBudget, input: &SendableRecordBatchStream) -> Result<Writer> {
         let memory = self.memory.new_empty();
         Writer::try_new(input.schema(), budget, &self.context, &self.metrics, memory)
     }

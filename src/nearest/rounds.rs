@@ -6,7 +6,7 @@ use std::sync::Arc;
 use datafusion::common::Result;
 
 use super::best::{Best, score_of};
-use super::run::{LeftRows, Run};
+use super::run::{InMemorySearch, LeftRows};
 use crate::spec::{Function, Nearest, Order};
 
 /// Left rows of a sample.
@@ -90,7 +90,11 @@ impl Rounds {
     /// # Errors
     ///
     /// The errors of joining a sample.
-    pub(super) async fn next(&mut self, run: &Run, active: &[u32]) -> Result<(f64, bool)> {
+    pub(super) async fn next(
+        &mut self,
+        run: &InMemorySearch,
+        active: &[u32],
+    ) -> Result<(f64, bool)> {
         let right = run.right_rows();
         let is_small = active.len().saturating_mul(right) <= FEW_PAIRS || right <= run.count();
         if self.follows && !self.planned.is_empty() {
@@ -117,7 +121,7 @@ impl Rounds {
 
     /// Bounds within which most rows of a sample have their neighbours, the narrowest at the end: none
     /// where that is the last.
-    async fn sampled(&self, run: &Run, active: &[u32]) -> Result<Vec<f64>> {
+    async fn sampled(&self, run: &InMemorySearch, active: &[u32]) -> Result<Vec<f64>> {
         let every = |rows: usize, wanted: usize| {
             let step = rows.div_ceil(wanted.max(1)).max(1);
             (step / 2..rows).step_by(step)

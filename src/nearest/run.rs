@@ -13,10 +13,10 @@ use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use futures::StreamExt;
 
 use super::best::{Best, key_of};
-use super::numbered::{Numbered, NumberedPairs};
-use super::pairs::{Pairs, admitted, evaluate, is_true};
+use super::numbered::{NumberedPairs, NumberedRows};
+use super::pairs::{ComputedPairs, admitted, evaluate, is_true};
 use super::rounds::Rounds;
-use super::table::Table;
+use super::table::RowTable;
 use crate::config::SimJoinOptions;
 use crate::exec::{ProcessCores, SetSimilarityJoinExec};
 use crate::families::Families;
@@ -76,10 +76,10 @@ impl fmt::Display for Round {
 
 /// A search for neighbours of rows in memory among rows in memory.
 #[derive(Clone)]
-pub(super) struct Run {
+pub(super) struct InMemorySearch {
     pub join: Arc<NearestJoin>,
-    pub left: Arc<Table>,
-    pub right: Arc<Table>,
+    pub left: Arc<RowTable>,
+    pub right: Arc<RowTable>,
     /// Whether one input is both sides, and may be joined as such.
     pub itself: bool,
     /// The order of right rows, where those that come first in it are nearer among equal scores.
@@ -100,7 +100,7 @@ pub(super) struct PartnerOrder {
     pub rows: Vec<u32>,
 }
 
-impl Run {
+impl InMemorySearch {
     /// The number by which [`Best`] knows a right row.
     pub(super) fn rank_of(&self, row: u32) -> u32 {
         let rank = self.order.as_ref().and_then(|order| order.ranks.get(row as usize));
@@ -227,7 +227,8 @@ impl Run {
         }
         active.iter().for_each(|place| best.clear(*place));
         let (left, right) = (Arc::clone(&self.left), Arc::clone(&self.right));
-        let pairs = Pairs::try_new(Arc::clone(&self.join), left, right, self.memory.new_empty())?;
+        let pairs =
+            ComputedPairs::try_new(Arc::clone(&self.join), left, right, self.memory.new_empty())?;
         let pairs = Arc::new(pairs);
         let numbers = numbers_of(&active, rows).into();
         let count = active.len();
@@ -321,7 +322,7 @@ impl Run {
             return internal_err!("no similarity join finds these neighbours");
         };
         let all_left = left.len() == self.left.rows();
-        let numbered = Numbered {
+        let numbered = NumberedRows {
             tables: [&self.left, &self.right],
             rows: [Some(left).filter(|_| !all_left), right],
             itself: self.itself && all_left && right.is_none(),

@@ -21,10 +21,10 @@ use futures::{Stream, StreamExt, TryStreamExt, stream};
 use tokio::sync::mpsc::Sender;
 
 use super::best::Best;
-use super::left::{Left, LeftPiece};
-use super::output::Output;
+use super::left::{LeftInput, LeftPiece};
+use super::output::PairOutput;
 use super::right::{Reading, Right, Window};
-use super::run::{OnRound, Run};
+use super::run::{InMemorySearch, OnRound};
 use crate::config::{SimJoinOptions, SpillChoice};
 use crate::exec::ProcessCores;
 use crate::families::Families;
@@ -74,7 +74,7 @@ impl NearestSearch {
             MetricBuilder::new(metrics).counter("right_pieces", 0).add(right.pieces());
             MetricBuilder::new(metrics).counter("left_pieces", 0)
         });
-        let mut left = Left::new(left);
+        let mut left = LeftInput::new(left);
         while let Some(piece) = left.next(&mut right, &self.reading.memory).await? {
             if let Some(pieces) = &pieces {
                 pieces.add(1);
@@ -129,14 +129,14 @@ impl NearestSearch {
     }
 
     /// A search of the rows of a piece in a window, which has all right rows or some of them.
-    fn in_window(&self, piece: &LeftPiece, window: &Window, has_all: bool) -> Run {
+    fn in_window(&self, piece: &LeftPiece, window: &Window, has_all: bool) -> InMemorySearch {
         let itself = piece.own.is_some() && Arc::ptr_eq(&piece.table, &window.table);
         let mut options = self.options.clone();
         if !has_all && options.spill == SpillChoice::Always {
             // These rows have been on disk.
             options.spill = SpillChoice::Auto;
         }
-        Run {
+        InMemorySearch {
             join: Arc::clone(&self.join),
             left: Arc::clone(&piece.table),
             right: Arc::clone(&window.table),
@@ -194,8 +194,8 @@ impl NearestSearch {
     ) -> Result<bool> {
         let candidates: Arc<[u32]> = candidates[places].into();
         let is_outer = self.join.join_type == JoinType::Left;
-        let made = |window: Window, is_outer: bool| Made {
-            output: Output {
+        let made = |window: Window, is_outer: bool| SearchedPart {
+            output: PairOutput {
                 columns: self.join.output.clone(),
                 schema: Arc::clone(&self.join.schema),
                 order: self.join.order,
@@ -244,14 +244,14 @@ async fn sent(batches: impl Stream<Item = Result<RecordBatch>>, out: &Out) -> Re
 }
 
 /// The neighbours of a part of the left rows, which become batches.
-struct Made {
-    output: Output,
+struct SearchedPart {
+    output: PairOutput,
     candidates: Arc<[u32]>,
     best: Arc<Best>,
     batch_size: usize,
 }
 
-impl Made {
+impl SearchedPart {
     /// The batches of some left rows, in their order, made by some tasks.
     fn batches(
         self,

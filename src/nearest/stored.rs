@@ -15,10 +15,12 @@ use datafusion::physical_plan::SpillManager;
 use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
 use futures::StreamExt;
 
-use super::budget::Budget;
-use super::table::{Table, TableBuilder};
+use super::budget::SearchBudget;
+use super::table::{RowTable, TableBuilder};
 use crate::exec::rows::payload::stored_bytes;
-use crate::exec::spill::{OpenFile, Progress, Written, disk_error, open_file, spill_manager};
+use crate::exec::spill::{
+    OpenFile, WriteOutcome, WriteProgress, disk_error, open_file, spill_manager,
+};
 use crate::operator::errors::is_out_of_memory;
 
 /// Rows of a batch on disk, at most.
@@ -50,7 +52,7 @@ fn copies(batches: &[&RecordBatch], rows: &[(usize, usize)]) -> Result<RecordBat
 }
 
 /// Rows in a file.
-struct Piece {
+struct StoredPiece {
     file: Arc<dyn SpillFile>,
     /// The number of its first row.
     first: usize,
@@ -62,7 +64,7 @@ struct Piece {
 /// The rows of an input, on disk. Dropping it deletes the files.
 pub(super) struct Stored {
     manager: SpillManager,
-    pieces: Vec<Piece>,
+    pieces: Vec<StoredPiece>,
     rows: usize,
 }
 
@@ -102,7 +104,7 @@ impl Stored {
         bytes: usize,
         rows: usize,
         memory: &MemoryReservation,
-    ) -> Result<(Table, Range<usize>)> {
+    ) -> Result<(RowTable, Range<usize>)> {
         let mut builder = TableBuilder::new(Arc::clone(self.schema()), memory.new_empty());
         let mut end = pieces.start;
         for piece in &self.pieces[pieces.clone()] {
@@ -154,7 +156,7 @@ pub(super) struct Writer {
     waiting_rows: usize,
     waiting_bytes: usize,
     open: Option<(OpenFile, usize, usize)>,
-    done: Vec<Piece>,
+    done: Vec<StoredPiece>,
     piece_bytes: usize,
     piece_rows: usize,
     rows: usize,
@@ -169,7 +171,7 @@ impl Writer {
     /// When the session's disk manager cannot be used.
     pub(super) fn try_new(
         schema: SchemaRef,
-        budget: &Budget,
+        budget: &SearchBudget,
         context: &TaskContext,
         metrics: &ExecutionPlanMetricsSet,
         memory: MemoryReservation,
@@ -245,7 +247,7 @@ impl Writer {
             None => (open_file(&self.manager).map_err(|e| self.error(e))?, 0, 0),
         };
         let written = file(Some(batch)).map_err(|e| self.error(e))?;
-        let more = if let Written::Batch(bytes) = written { bytes } else { 0 };
+        let more = if let WriteOutcome::Batch(bytes) = written { bytes } else { 0 };
         self.rows += batch.num_rows();
         self.bytes += more as u64;
         self.open = Some((file, rows + batch.num_rows(), bytes + more));
@@ -261,10 +263,10 @@ impl Writer {
     /// Ends the piece that is open.
     fn close(&mut self) -> Result<()> {
         let Some((mut file, rows, bytes)) = self.open.take() else { return Ok(()) };
-        let Written::End(Some(file)) = file(None).map_err(|e| self.error(e))? else {
+        let WriteOutcome::End(Some(file)) = file(None).map_err(|e| self.error(e))? else {
             return internal_err!("a piece with {rows} rows has no file");
         };
-        self.done.push(Piece { file, first: self.rows - rows, rows, bytes });
+        self.done.push(StoredPiece { file, first: self.rows - rows, rows, bytes });
         Ok(())
     }
 
@@ -284,6 +286,6 @@ impl Writer {
         error: datafusion::common::DataFusionError,
     ) -> datafusion::common::DataFusionError {
         let files = self.done.len() + usize::from(self.open.is_some());
-        disk_error(error, &Progress { files, rows: self.rows as u64, bytes: self.bytes })
+        disk_error(error, &WriteProgress { files, rows: self.rows as u64, bytes: self.bytes })
     }
 }

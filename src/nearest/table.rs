@@ -13,7 +13,7 @@ use datafusion::physical_plan::ExecutionPlan;
 
 /// The rows of a side, or of a part of it. A row's number is its place among them.
 #[derive(Debug)]
-pub(super) struct Table {
+pub(super) struct RowTable {
     schema: SchemaRef,
     batches: Vec<RecordBatch>,
     /// The number of each batch's first row, and that of all rows.
@@ -90,13 +90,13 @@ impl TableBuilder {
     }
 
     /// The table.
-    pub(super) fn finish(self) -> Table {
+    pub(super) fn finish(self) -> RowTable {
         let Self { schema, batches, bytes, memory, .. } = self;
-        Table { bytes, _memory: Some(memory), ..Table::of(schema, batches) }
+        RowTable { bytes, _memory: Some(memory), ..RowTable::of(schema, batches) }
     }
 }
 
-impl Table {
+impl RowTable {
     /// The rows of some batches, of 2³² at most.
     pub(super) fn of(schema: SchemaRef, batches: Vec<RecordBatch>) -> Self {
         let batches: Vec<_> = batches.into_iter().filter(|batch| batch.num_rows() > 0).collect();
@@ -133,7 +133,7 @@ impl Table {
         &self.schema
     }
 
-    /// The number of columns, which is the index of the row numbers of a [`Table::source`].
+    /// The number of columns, which is the index of the row numbers of a [`RowTable::source`].
     pub(super) fn columns(&self) -> usize {
         self.schema.fields().len()
     }
@@ -242,7 +242,7 @@ impl Table {
     }
 }
 
-/// The name of the column of row numbers, the last one of a [`Table::source`]. Columns go by index.
+/// The name of the column of row numbers, the last one of a [`RowTable::source`]. Columns go by index.
 pub(super) const NUMBER: &str = "__simjoin_row";
 
 fn numbered(schema: &Schema) -> SchemaRef {

@@ -9,7 +9,7 @@ pub fn is_out_of_memory(error: &DataFusionError) -> bool {
     matches!(error.find_root(), DataFusionError::ResourcesExhausted(_))
 }
 
-/// Whether it is a device that has run out of memory: its error names it, and says what would help.
+/// Whether a device has run out of memory. Its error names the device, and says what would help.
 pub(crate) fn is_out_of_device_memory(error: &DataFusionError) -> bool {
     match error.find_root() {
         DataFusionError::ResourcesExhausted(message) => message.contains(error::DEVICE),

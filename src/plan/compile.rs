@@ -48,7 +48,7 @@ impl Compiler<'_> {
             Some(shared) => shared.plan.schema(),
             None => own,
         };
-        let schema = Numbered::of(given.fields())?;
+        let schema = NumberedSchema::of(given.fields())?;
         let over_given = map_columns(expr, |column| {
             let index = self.input_index(side, own.maybe_index_of_column(column)?).ok()?;
             Some(schema.column(index))
@@ -59,7 +59,7 @@ impl Compiler<'_> {
         }
     }
 
-    fn physical(&self, expr: &Expr, schema: &Numbered) -> Result<PhysicalExprRef> {
+    fn physical(&self, expr: &Expr, schema: &NumberedSchema) -> Result<PhysicalExprRef> {
         self.planner.create_physical_expr(expr, &schema.0, self.session, self.planning_ctx)
     }
 
@@ -106,7 +106,7 @@ impl Compiler<'_> {
                 columns.push(ResidualColumn::Input(side, self.input_index(side, index)?));
             }
         }
-        let numbered = Numbered::of(&fields)?;
+        let numbered = NumberedSchema::of(&fields)?;
         let number = |column: &Column| {
             let of_score =
                 || calls.iter().position(|(call, _)| self.residual_score(*call) == column.name);
@@ -140,9 +140,9 @@ impl Compiler<'_> {
 
 /// A schema whose columns have a qualifier each, so that any names go together, also with those of
 /// the parameters of lambdas.
-struct Numbered(DFSchema);
+struct NumberedSchema(DFSchema);
 
-impl Numbered {
+impl NumberedSchema {
     fn of<'a>(fields: impl IntoIterator<Item = &'a FieldRef>) -> Result<Self> {
         let qualified = fields.into_iter().enumerate();
         let qualified = qualified.map(|(i, field)| (Some(Self::qualifier(i)), Arc::clone(field)));

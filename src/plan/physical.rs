@@ -28,7 +28,7 @@ use crate::plan::recognise::cost;
 use crate::plan::recognise::declined::{DeclinedNode, SimilarityJoinDeclinedExec};
 use crate::plan::recognise::nearest::{as_join, nearest_of, rest_of};
 use crate::plan::recognise::predicate::call_over;
-use crate::plan::recognise::rest::{Rest, output_of};
+use crate::plan::recognise::rest::{OtherConditions, output_of};
 use crate::plan::relations::{NearestNode, PairsNode, plan_pairs};
 use crate::spec::{
     Call, Nearest, NearestJoin, Need, Order, Residual, Search, Side, SimilarityJoin,
@@ -301,7 +301,7 @@ fn plan_pairwise(
     let [left, right] = inputs else {
         return internal_err!("NearestJoin was planned with {} inputs", inputs.len());
     };
-    let Rest { on, side_filters, residual } = rest_of(node)?;
+    let OtherConditions { on, side_filters, residual } = rest_of(node)?;
     let on = on
         .iter()
         .map(|(l, r)| Ok((compiler.compile(l, Side::Left)?, compiler.compile(r, Side::Right)?)));

@@ -19,7 +19,7 @@ use crate::exec::expected;
 use crate::families::Families;
 use crate::plan::recognise::convert::{Context, concerns, convert};
 use crate::plan::recognise::cost;
-use crate::plan::recognise::cost::Choice;
+use crate::plan::recognise::cost::OperatorChoice;
 use crate::plan::recognise::predicate::Constants;
 use crate::plan::relations::connect_pairs;
 use crate::plan::rewrite::best::limit_joins;
@@ -68,7 +68,7 @@ impl SimJoinQueryPlanner {
         // The choice against a hash join needs statistics, which only physical plans have. Each
         // round decides the joins whose inputs are final, so the rounds end with the innermost
         // undecided joins' ancestors.
-        let mut choices: HashMap<Join, Choice> = HashMap::new();
+        let mut choices: HashMap<Join, OperatorChoice> = HashMap::new();
         let converted = loop {
             let converted = convert(plan.clone(), context, &choices)?;
             if converted.undecided.is_empty() {
@@ -91,7 +91,12 @@ impl SimJoinQueryPlanner {
         }
     }
 
-    async fn choose(&self, join: &Join, options: &SimJoinOptions, session: &dyn Session) -> Choice {
+    async fn choose(
+        &self,
+        join: &Join,
+        options: &SimJoinOptions,
+        session: &dyn Session,
+    ) -> OperatorChoice {
         let mut statistics = [None, None];
         for (input, statistics) in [&join.left, &join.right].into_iter().zip(&mut statistics) {
             // An input that cannot be planned by itself, as one with a reference to an outer

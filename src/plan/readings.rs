@@ -110,9 +110,9 @@ pub(crate) fn are_deterministic(node: &SetSimilarityJoin) -> Result<[bool; 2]> {
     for (input, found) in [&node.left, &node.right].into_iter().zip(&mut found) {
         *found = is_repeatable(input)?
             && match orders_seen(input)? {
-                Order::None => true,
-                Order::OfLists => !join_looks_into_lists(node)?,
-                Order::OfRows => false,
+                OrderDependence::None => true,
+                OrderDependence::OfLists => !join_looks_into_lists(node)?,
+                OrderDependence::OfRows => false,
             };
     }
     Ok(found)
@@ -121,12 +121,12 @@ pub(crate) fn are_deterministic(node: &SetSimilarityJoin) -> Result<[bool; 2]> {
 /// Whether two readings of an input give the same rows, whatever is made of them and whatever the order of the
 /// rows below.
 pub(crate) fn is_deterministic(input: &LogicalPlan) -> Result<bool> {
-    Ok(is_repeatable(input)? && orders_seen(input)? == Order::None)
+    Ok(is_repeatable(input)? && orders_seen(input)? == OrderDependence::None)
 }
 
 /// The part of a plan's rows that depends on the order of the rows below.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Order {
+enum OrderDependence {
     None,
     /// The order of elements in lists, which nothing has looked at.
     OfLists,
@@ -134,7 +134,7 @@ enum Order {
     OfRows,
 }
 
-fn orders_seen(plan: &LogicalPlan) -> Result<Order> {
+fn orders_seen(plan: &LogicalPlan) -> Result<OrderDependence> {
     let (mut rows, mut lists) = (false, false);
     plan.apply_with_subqueries(|plan| {
         match plan {
@@ -163,9 +163,9 @@ fn orders_seen(plan: &LogicalPlan) -> Result<Order> {
         })?;
     }
     Ok(match (rows, lists) {
-        (true, _) => Order::OfRows,
-        (false, true) => Order::OfLists,
-        (false, false) => Order::None,
+        (true, _) => OrderDependence::OfRows,
+        (false, true) => OrderDependence::OfLists,
+        (false, false) => OrderDependence::None,
     })
 }
 
@@ -175,7 +175,7 @@ fn looks_into_lists(plan: &LogicalPlan) -> Result<bool> {
     if let Some(node) = SetSimilarityJoin::of(plan) {
         return join_looks_into_lists(node);
     }
-    let inputs = Inputs(plan.inputs().iter().map(|input| input.schema().as_ref()).collect());
+    let inputs = ReadColumns(plan.inputs().iter().map(|input| input.schema().as_ref()).collect());
     let compares_lists = match plan {
         LogicalPlan::Distinct(_) => {
             plan.schema().fields().iter().any(|f| f.data_type().is_nested())
@@ -193,7 +193,7 @@ fn looks_into_lists(plan: &LogicalPlan) -> Result<bool> {
 }
 
 fn join_looks_into_lists(node: &SetSimilarityJoin) -> Result<bool> {
-    let inputs = Inputs(vec![node.left.schema(), node.right.schema()]);
+    let inputs = ReadColumns(vec![node.left.schema(), node.right.schema()]);
     let mut looks = node.on.iter().any(|(l, r)| inputs.hold_list_of([l, r]));
     for expr in node.expressions() {
         looks = looks || inputs.are_looked_into(&expr)?;
@@ -202,9 +202,9 @@ fn join_looks_into_lists(node: &SetSimilarityJoin) -> Result<bool> {
 }
 
 /// The columns that a node reads.
-struct Inputs<'a>(Vec<&'a DFSchema>);
+struct ReadColumns<'a>(Vec<&'a DFSchema>);
 
-impl Inputs<'_> {
+impl ReadColumns<'_> {
     fn holds_list(&self, column: &Column) -> bool {
         let fields = self.0.iter().filter_map(|schema| schema.field_from_column(column).ok());
         fields.into_iter().any(|field| field.data_type().is_nested())

@@ -58,13 +58,13 @@ impl Level {
 const TALLIED: usize = 1 << 6;
 
 /// Counts of nodes that a thread has not added yet; added when dropped.
-struct Tally<'a> {
+struct PendingCounts<'a> {
     level: &'a Level,
     /// Root, nodes, and the position of the least one. No nodes: an empty place.
     counts: [(u32, u32, u32); TALLIED],
 }
 
-impl<'a> Tally<'a> {
+impl<'a> PendingCounts<'a> {
     fn new(level: &'a Level) -> Self {
         Self { level, counts: [(0, 0, 0); TALLIED] }
     }
@@ -83,7 +83,7 @@ impl<'a> Tally<'a> {
     }
 }
 
-impl Drop for Tally<'_> {
+impl Drop for PendingCounts<'_> {
     fn drop(&mut self) {
         for (root, nodes, least) in self.counts.into_iter().filter(|(_, nodes, _)| *nodes > 0) {
             self.level.add(root, nodes, least);
@@ -163,7 +163,8 @@ impl Labels {
     /// Counts the nodes at some positions for their components. Returns how many of them are roots at the last
     /// level.
     fn count(&self, positions: Range<usize>) -> usize {
-        let mut tallies: Vec<Tally<'_>> = self.levels.iter().map(Tally::new).collect();
+        let mut tallies: Vec<PendingCounts<'_>> =
+            self.levels.iter().map(PendingCounts::new).collect();
         let mut roots = 0;
         for position in positions {
             let Some(id) = self.id_at(position) else { continue };

@@ -27,7 +27,7 @@ const TAKEN: u8 = 1;
 
 /// Takes pairs by falling score, of ties by (left, right), each left and each right node once.
 ///
-/// That is the stable matching of nodes that prefer partners of better score, as issue 156 of the project
+/// The result is the stable matching of nodes that prefer partners of better score, as issue 156 of the project
 /// anonlink argues. A pair whose score is NaN is not taken. The input has the columns left, right and
 /// score, none NULL, and is sorted so, or [`sorting`](Self::sorting) sorts it; the output has the pairs
 /// taken.

@@ -123,13 +123,13 @@ impl ExecutionPlan for RepresentativesExec {
         let memory = MemoryConsumer::new("representatives").register(context.memory_pool());
         let node = self.input.schema().field(0).data_type().clone();
         let nodes = MarkedNodes::try_new("representatives", &node, memory)?;
-        let mut pass = Pass {
+        let mut pass = PairPass {
             nodes,
             is_distance: self.is_distance,
             open: None,
             held: None,
             schema: self.schema(),
-            found: Found::default(),
+            found: DecidedNodes::default(),
         };
         let emitted = BaselineMetrics::new(&self.metrics, partition);
         let pairs = MetricBuilder::new(&self.metrics).counter("pairs", partition);
@@ -157,7 +157,7 @@ impl ExecutionPlan for RepresentativesExec {
 }
 
 /// One pass over the pairs.
-struct Pass {
+struct PairPass {
     nodes: MarkedNodes,
     is_distance: bool,
     open: Option<OpenNode>,
@@ -165,7 +165,7 @@ struct Pass {
     /// node.
     held: Option<Vec<ArrayRef>>,
     schema: SchemaRef,
-    found: Found,
+    found: DecidedNodes,
 }
 
 /// The later node of the pairs that are gone through.
@@ -178,14 +178,14 @@ struct OpenNode {
 
 /// Nodes that are decided.
 #[derive(Debug, Default)]
-struct Found {
+struct DecidedNodes {
     nodes: Vec<u32>,
     representatives: Vec<u32>,
     /// By node, the row of the batch with the score.
     scores: Vec<Option<u32>>,
 }
 
-impl Found {
+impl DecidedNodes {
     fn push(&mut self, node: u32, representative: u32, score: Option<u32>) {
         self.nodes.push(node);
         self.representatives.push(representative);
@@ -193,7 +193,7 @@ impl Found {
     }
 }
 
-impl Pass {
+impl PairPass {
     fn pairs(&mut self, batch: &RecordBatch) -> Result<RecordBatch> {
         let open = &mut self.open;
         let ids = self.nodes.number(&[batch.column(0), batch.column(1)], |change| {
@@ -296,7 +296,8 @@ impl Pass {
     }
 
     fn rows(&mut self, scores: Option<&ArrayRef>) -> Result<RecordBatch> {
-        let Found { nodes, representatives, scores: places } = std::mem::take(&mut self.found);
+        let DecidedNodes { nodes, representatives, scores: places } =
+            std::mem::take(&mut self.found);
         let kept = nodes.iter().zip(&representatives).map(|(node, kept)| Some(node == kept));
         let kept: BooleanArray = kept.collect();
         let mut columns: Vec<ArrayRef> =

@@ -16,7 +16,7 @@
 //!   └─┴/───────────────► left
 //! ```
 //!
-//! That is half the pairs, and with P tasks and a share a of pairs whose positions match √(2·P·a)
+//! The tasks compare half the pairs, and with P tasks and a share a of pairs whose positions match √(2·P·a)
 //! copies of a row or so, where a square of two readings takes 2·√(P·a).
 
 use crate::shuffle::grid::Grid;

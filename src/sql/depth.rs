@@ -1,4 +1,4 @@
-//! How deep the trees of a statement may get, from its tokens alone.
+//! A bound on the depth of a statement's trees, from its tokens alone.
 //!
 //! The parser guards its own recursion, which goes with the brackets. Chains do not recurse there:
 //! `a AND b AND c …` and `x JOIN y JOIN z …` are read in a loop, and only the tree that comes out
@@ -6,7 +6,7 @@
 //! trees recurses. So the stack sets a limit to chains, and a statement beyond it must be refused
 //! before there is a tree.
 //!
-//! One [`Frame`] per open bracket (and CASE) adds up what its chains take of the stack. Elements of
+//! One [`DepthFrame`] per open bracket (and CASE) adds up what its chains take of the stack. Elements of
 //! a list are beside each other, so only the deepest counts; the same goes for the operands of a
 //! chain. The result is an upper bound, for texts that are SQL.
 
@@ -51,7 +51,7 @@ pub fn check_depth(sql: &str, first_line: u64, dialect: &dyn Dialect, stack: usi
     let _ = Tokenizer::new(dialect, sql)
         .with_unescape(false)
         .tokenize_with_location_into_buf(&mut tokens);
-    let mut walk = Walk::new(stack);
+    let mut walk = DepthWalk::new(stack);
     for TokenWithSpan { token, span } in &tokens {
         walk.place =
             Location::new(span.start.line + first_line.saturating_sub(1), span.start.column);
@@ -62,7 +62,7 @@ pub fn check_depth(sql: &str, first_line: u64, dialect: &dyn Dialect, stack: usi
 
 /// Where in a query the walk is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Clause {
+enum QueryPart {
     /// The common table expressions, of which each may read the one before it.
     With,
     /// Behind FROM, where a comma joins.
@@ -72,9 +72,9 @@ enum Clause {
 
 /// The stack that an open bracket, or the statement itself, takes.
 #[derive(Debug)]
-struct Frame {
+struct DepthFrame {
     is_case: bool,
-    clause: Clause,
+    clause: QueryPart,
     /// The operators of the operand of AND and OR that is being read, and its deepest bracket.
     operators: usize,
     inner: usize,
@@ -90,11 +90,11 @@ struct Frame {
     withs: usize,
 }
 
-impl Frame {
+impl DepthFrame {
     fn new(is_case: bool) -> Self {
         Self {
             is_case,
-            clause: Clause::Other,
+            clause: QueryPart::Other,
             operators: 0,
             inner: 0,
             logic: 0,
@@ -108,25 +108,25 @@ impl Frame {
     }
 }
 
-struct Walk {
+struct DepthWalk {
     limit: usize,
     /// The place of the token that is looked at.
     place: Location,
     /// The two words before it.
     before: [Keyword; 2],
     /// Never empty; the last is the innermost open bracket.
-    frames: Vec<Frame>,
+    frames: Vec<DepthFrame>,
 }
 
-impl Walk {
+impl DepthWalk {
     fn new(limit: usize) -> Self {
         let place = Location::new(1, 1);
-        Self { limit, place, before: [Keyword::NoKeyword; 2], frames: vec![Frame::new(false)] }
+        Self { limit, place, before: [Keyword::NoKeyword; 2], frames: vec![DepthFrame::new(false)] }
     }
 
-    fn frame(&mut self) -> &mut Frame {
+    fn frame(&mut self) -> &mut DepthFrame {
         if self.frames.is_empty() {
-            self.frames.push(Frame::new(false));
+            self.frames.push(DepthFrame::new(false));
         }
         let last = self.frames.len() - 1;
         &mut self.frames[last]
@@ -148,9 +148,9 @@ impl Walk {
             }
             Token::RParen | Token::RBracket | Token::RBrace => self.close()?,
             Token::Comma => match self.frame().clause {
-                Clause::From => self.join()?,
-                Clause::With => {}
-                Clause::Other => self.end_expression()?,
+                QueryPart::From => self.join()?,
+                QueryPart::With => {}
+                QueryPart::Other => self.end_expression()?,
             },
             // A step of a query in pipes reads the one before it.
             Token::VerticalBarRightAngleBracket => self.join()?,
@@ -175,23 +175,25 @@ impl Walk {
             END if self.frame().is_case => self.fold()?,
             WHEN | THEN | ELSE => self.end_expression()?,
             // `WITH TIME ZONE` in an ON leaves the FROM clause what it is.
-            WITH if self.frame().clause == Clause::Other => self.frame().clause = Clause::With,
-            AS if self.frame().clause == Clause::With => self.frame().withs += bytes::TABLE,
+            WITH if self.frame().clause == QueryPart::Other => {
+                self.frame().clause = QueryPart::With
+            }
+            AS if self.frame().clause == QueryPart::With => self.frame().withs += bytes::TABLE,
             FROM if matches!(self.before, [IS | NOT, DISTINCT]) => {}
-            FROM => self.go(Clause::From)?,
+            FROM => self.go(QueryPart::From)?,
             JOIN | STRAIGHT_JOIN | APPLY => self.join()?,
             ON => self.end_expression()?,
             UNION => self.set(bytes::UNION)?,
             INTERSECT | EXCEPT | MINUS => self.set(bytes::SET)?,
             SELECT | VALUES | WHERE | PREWHERE | GROUP | HAVING | QUALIFY | WINDOW | ORDER
-            | LIMIT | OFFSET | FETCH | RETURNING => self.go(Clause::Other)?,
+            | LIMIT | OFFSET | FETCH | RETURNING => self.go(QueryPart::Other)?,
             _ => {}
         }
         Ok(())
     }
 
     fn open(&mut self, is_case: bool) {
-        self.frames.push(Frame::new(is_case));
+        self.frames.push(DepthFrame::new(is_case));
     }
 
     /// The end of a bracket, and of each CASE in it that has no end.
@@ -211,13 +213,13 @@ impl Walk {
         self.frames.pop();
         let frame = self.frame();
         match frame.clause {
-            Clause::With => frame.withs += depth,
+            QueryPart::With => frame.withs += depth,
             _ => frame.inner = frame.inner.max(depth + bytes::BRACKET),
         }
         Ok(())
     }
 
-    fn go(&mut self, clause: Clause) -> Result<()> {
+    fn go(&mut self, clause: QueryPart) -> Result<()> {
         self.end_expression()?;
         self.frame().clause = clause;
         Ok(())
@@ -232,7 +234,7 @@ impl Walk {
     fn set(&mut self, bytes: usize) -> Result<()> {
         self.end_select()?;
         let frame = self.frame();
-        frame.clause = Clause::Other;
+        frame.clause = QueryPart::Other;
         frame.sets += bytes;
         Ok(())
     }
@@ -291,7 +293,7 @@ impl Walk {
             self.fold()?;
         }
         self.query()?;
-        self.frames = vec![Frame::new(false)];
+        self.frames = vec![DepthFrame::new(false)];
         Ok(())
     }
 
@@ -300,7 +302,7 @@ impl Walk {
     }
 }
 
-impl Frame {
+impl DepthFrame {
     fn end_operand(&mut self) {
         let depth = std::mem::take(&mut self.operators) + std::mem::take(&mut self.inner);
         self.operand = self.operand.max(depth);

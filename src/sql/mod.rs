@@ -61,8 +61,8 @@ pub use tables::PAIR_FUNCTIONS;
 /// The function that marks the ON condition of a SIMJOIN, as `ON __simjoin_marker() OR condition`.
 pub const MARKER_FUNCTION: &str = "__simjoin_marker";
 
-/// How deep an operand or a score may nest where the session's limit is not known: DataFusion's default
-/// limit of a statement.
+/// The depth to which an operand or a score may nest where the session's limit is not known: DataFusion's
+/// default limit of a statement.
 const DEPTH: usize = 50;
 
 /// Turns the SIMJOINs of a text of any number of statements into marked JOINs, by the generic

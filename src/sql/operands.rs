@@ -35,7 +35,7 @@ pub(super) struct Brackets {
 
 /// The tokens of an operator.
 #[derive(Debug, Clone, Copy)]
-struct Operator {
+struct OperatorTokens {
     is: usize,
     from: usize,
 }
@@ -54,7 +54,7 @@ pub(super) fn find_brackets(
         .with_recursion_limit(recursion_limit)
         .with_tokens_with_locations(tokens.to_vec());
     let mut reader =
-        Reader { parser, dialect, tokens, ends: HashMap::new(), firsts: HashMap::new() };
+        OperandReader { parser, dialect, tokens, ends: HashMap::new(), firsts: HashMap::new() };
     let mut unfinished = vec![];
     // From the last one on: an operand that begins with NOT holds those behind it.
     for operator in operators.into_iter().rev() {
@@ -87,7 +87,7 @@ fn keyword_of(token: &Token) -> Keyword {
     }
 }
 
-fn operators(tokens: &[TokenWithSpan]) -> Vec<Operator> {
+fn operators(tokens: &[TokenWithSpan]) -> Vec<OperatorTokens> {
     let significant: Vec<usize> =
         (0..tokens.len()).filter(|index| is_significant(&tokens[*index])).collect();
     let keyword =
@@ -101,7 +101,7 @@ fn operators(tokens: &[TokenWithSpan]) -> Vec<Operator> {
         if keyword(distinct) == Some(Keyword::DISTINCT)
             && keyword(distinct + 1) == Some(Keyword::FROM)
         {
-            found.push(Operator { is: *is, from: significant[distinct + 1] });
+            found.push(OperatorTokens { is: *is, from: significant[distinct + 1] });
         }
     }
     found
@@ -113,7 +113,7 @@ fn unreadable<T>() -> Parsed<T> {
     Err(ParserError::ParserError(String::new()))
 }
 
-struct Reader<'a> {
+struct OperandReader<'a> {
     parser: Parser<'a>,
     dialect: &'a dyn Dialect,
     tokens: &'a [TokenWithSpan],
@@ -123,7 +123,7 @@ struct Reader<'a> {
     firsts: HashMap<usize, usize>,
 }
 
-impl Reader<'_> {
+impl OperandReader<'_> {
     /// Makes the token at the index, a significant one, the next one.
     fn seek(&mut self, index: usize) {
         while self.parser.index() > index {
@@ -142,7 +142,7 @@ impl Reader<'_> {
     }
 
     /// The index behind the right operand of an operator, and the precedence of what follows it.
-    fn right_end(&mut self, operator: Operator) -> Option<(usize, u8)> {
+    fn right_end(&mut self, operator: OperatorTokens) -> Option<(usize, u8)> {
         self.seek(operator.from);
         self.parser.advance_token();
         // IS binds closer than NOT, and belongs to what NOT negates.
@@ -187,9 +187,9 @@ impl Reader<'_> {
 
     /// The first token of the left operand of an operator: the first one from which on an operand ends at
     /// the operator.
-    fn left_first(&mut self, operator: Operator) -> Option<usize> {
+    fn left_first(&mut self, operator: OperatorTokens) -> Option<usize> {
         let before = |tokens: &[TokenWithSpan]| tokens.iter().rposition(is_significant);
-        let mut walk = Walk::default();
+        let mut walk = OperandWalk::default();
         let mut index = operator.is;
         while let Some(previous) = before(&self.tokens[..index]) {
             index = previous;
@@ -259,22 +259,22 @@ impl Reader<'_> {
 
 /// A walk from an operator back to where its left operand may begin.
 #[derive(Debug, Default)]
-struct Walk {
+struct OperandWalk {
     /// Brackets and CASEs that the walk is inside of.
     brackets: usize,
     cases: usize,
     /// Where the operand may begin, the last token first.
     firsts: Vec<usize>,
-    /// How many of them are behind the AND for which BETWEEN is to come.
+    /// The number of those behind the AND for which BETWEEN is to come.
     behind_and: Option<usize>,
 }
 
-impl Walk {
+impl OperandWalk {
     fn is_inside(&self) -> bool {
         self.brackets > 0 || self.cases > 0
     }
 
-    /// Whether it is outside of brackets and has met no AND.
+    /// Whether the walk is outside of brackets and has met no AND.
     fn is_in_operand(&self) -> bool {
         !self.is_inside() && self.behind_and.is_none()
     }

@@ -1,7 +1,7 @@
 //! Where a text's SIMJOINs are: enough of the grammar of FROM clauses to tell the join from the
 //! name.
 //!
-//! One [`Frame`] per open bracket says what may come next there and which joins of that bracket
+//! One [`ScanFrame`] per open bracket says what may come next there and which joins of that bracket
 //! still wait for their ON; conditions nest (`a JOIN b SIMJOIN c ON … ON …`), so the waiting joins
 //! are a stack. Text that is no SQL passes through: the parser behind reports it.
 
@@ -59,7 +59,7 @@ pub(super) fn find_edits(tokens: &[TokenWithSpan]) -> Result<Vec<Edit>> {
     let mut scanner = Scanner {
         tokens,
         significant,
-        frames: vec![Frame::new(State::Outside)],
+        frames: vec![ScanFrame::new(State::Outside)],
         edits: vec![],
         next: 0,
     };
@@ -105,12 +105,12 @@ pub(super) enum Pending {
 }
 
 #[derive(Debug)]
-pub(super) struct Frame {
+pub(super) struct ScanFrame {
     pub state: State,
     pub pending: Vec<Pending>,
 }
 
-impl Frame {
+impl ScanFrame {
     fn new(state: State) -> Self {
         Self { state, pending: vec![] }
     }
@@ -121,7 +121,7 @@ pub(super) struct Scanner<'a> {
     tokens: &'a [TokenWithSpan],
     significant: Vec<usize>,
     /// Never empty; the last is the innermost open bracket.
-    frames: Vec<Frame>,
+    frames: Vec<ScanFrame>,
     edits: Vec<Edit>,
     /// The positions before it are read.
     next: usize,
@@ -145,9 +145,9 @@ impl Scanner<'_> {
             if word.quote_style.is_none() && word.value.eq_ignore_ascii_case("simjoin"))
     }
 
-    pub(super) fn frame(&mut self) -> &mut Frame {
+    pub(super) fn frame(&mut self) -> &mut ScanFrame {
         if self.frames.is_empty() {
-            self.frames.push(Frame::new(State::Outside));
+            self.frames.push(ScanFrame::new(State::Outside));
         }
         let last = self.frames.len() - 1;
         &mut self.frames[last]
@@ -168,7 +168,7 @@ impl Scanner<'_> {
                     _ => State::Outside,
                 };
                 self.value()?;
-                self.frames.push(Frame::new(inner));
+                self.frames.push(ScanFrame::new(inner));
                 Ok(())
             }
             Token::RParen | Token::RBracket | Token::RBrace => {
@@ -396,7 +396,7 @@ impl Scanner<'_> {
             self.end_clause()?;
             self.frames.pop();
         }
-        self.frames.push(Frame::new(State::Outside));
+        self.frames.push(ScanFrame::new(State::Outside));
         Ok(())
     }
 

@@ -1,4 +1,4 @@
-//! What a cluster answers is what the oracle answers.
+//! Answers of a cluster, which are those of the oracle.
 
 use std::sync::Arc;
 

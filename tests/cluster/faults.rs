@@ -1,4 +1,4 @@
-//! What goes wrong on a cluster: the answer is right, or there is none and a reason.
+//! Faults of a cluster: the answer is right, or there is none and a reason.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

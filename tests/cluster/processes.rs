@@ -20,7 +20,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// A process that is killed when it is no longer needed.
 pub struct Process {
     child: Child,
-    /// What it said first.
+    /// The first line that the process printed.
     pub first_line: String,
     stderr: Arc<Mutex<String>>,
 }
@@ -65,7 +65,7 @@ impl Process {
         process
     }
 
-    /// What it has said on standard error.
+    /// The text that the process has printed on standard error.
     pub fn stderr(&self) -> String {
         self.stderr.lock().expect("no panic").clone()
     }
@@ -113,7 +113,7 @@ impl Drop for Process {
 pub struct Cluster {
     pub scheduler: Process,
     pub executors: Vec<Process>,
-    /// Of the scheduler.
+    /// The address of the scheduler.
     pub address: String,
     /// Where executors keep their files.
     pub work_dir: TempDir,
@@ -129,7 +129,7 @@ impl Cluster {
         cluster
     }
 
-    /// Such a scheduler with more arguments, without executors.
+    /// Starts a scheduler with more arguments, without executors.
     pub fn start_with(args: &[&str]) -> Self {
         let mut all = vec!["scheduler", "--bind-port", "0", "--executor-timeout-seconds", "5"];
         all.extend(args);

@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 /// For how long a test waits for what other threads do in no time, unless the machine is busy.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What the tests of this process run on.
+/// The device that the tests of this process run on.
 #[derive(Debug, Clone, Copy)]
 pub enum Gpu {
     Real,
@@ -148,20 +148,20 @@ impl Emulator {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// See [`Device::fault`].
+    /// Makes a call fail on a device: [`Device::fault`].
     pub fn fault(&self, ordinal: u32, function: &str, nth: u32, error: i32) {
         let name = CString::new(function).expect("a name");
         // SAFETY: the string outlives the call.
         unsafe { (self.fault)(ordinal as c_int, name.as_ptr(), nth as c_int, error) }
     }
 
-    /// See [`Device::fault_async`].
+    /// Makes work fail on a device: [`Device::fault_async`].
     pub fn fault_async(&self, ordinal: u32, nth: u32, error: i32) {
         // SAFETY: no memory is passed.
         unsafe { (self.fault_async)(ordinal as c_int, nth as c_int, error) }
     }
 
-    /// See [`Device::delay`].
+    /// Delays a call on a device: [`Device::delay`].
     pub fn delay(&self, ordinal: u32, function: &str, nth: u32, time: Duration) {
         let name = CString::new(function).expect("a name");
         let millis = c_int::try_from(time.as_millis()).expect("a short time");
@@ -226,7 +226,7 @@ impl Device {
         unsafe { (self.emulator.reset)(self.ordinal as c_int) }
     }
 
-    /// See [`Emulator::stat`].
+    /// A count of this device: [`Emulator::stat`].
     pub fn stat(&self, name: &str) -> u64 {
         self.emulator.stat(self.ordinal, name)
     }
@@ -273,7 +273,7 @@ impl Device {
     }
 }
 
-/// See [`Device::hold`].
+/// The hold on a device from [`Device::hold`] on.
 #[must_use]
 #[derive(Debug)]
 pub struct Held<'a>(&'a Device);
@@ -306,7 +306,7 @@ impl Library {
         (!handle.is_null()).then_some(Self(handle))
     }
 
-    /// What the last failure to open was.
+    /// The reason of the last failure to open.
     fn error() -> String {
         // SAFETY: the string lives until the next call of this thread.
         let text = unsafe { libc::dlerror() };

@@ -18,7 +18,7 @@ use crate::support::{
     rows_of_tasks, rows_with, split, uses_operator,
 };
 
-/// What the statement returns.
+/// The output of the statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Output {
     /// Columns of both sides and two scores.

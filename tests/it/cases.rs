@@ -198,7 +198,7 @@ fn unscaled(value: f64, digits: u32) -> i128 {
     (10_f64.powi(digits as i32) * value).round() as i128
 }
 
-/// What a table of a case looks like.
+/// The pattern of the rows of a case's table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pattern {
     /// Sets, a few of them NULL or empty.

@@ -1,4 +1,4 @@
-//! What goes wrong on the command line: one clear line on standard error, and a status that is
+//! Errors on the command line: one clear line on standard error, and a status that is
 //! not zero.
 
 use std::fs;

@@ -102,7 +102,7 @@ fn names_with_characters_of_patterns_are_names() {
     assert_prints(folder.path(), &[copy, read], "count\n1\nx\n5\n");
 }
 
-/// What lies in the folder of the program decides nothing about tables.
+/// Files in the folder of the program decide nothing about tables.
 #[test]
 fn folders_do_not_take_the_names_of_tables() {
     let folder = folder();

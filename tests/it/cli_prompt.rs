@@ -1,4 +1,4 @@
-//! What is typed at the prompt.
+//! Input that is typed at the prompt.
 
 use std::fs;
 

@@ -1,4 +1,4 @@
-//! What a person sees: control characters, the width of the terminal, plans in words.
+//! Output that a person sees: control characters, the width of the terminal, plans in words.
 
 use std::fs;
 
@@ -145,7 +145,7 @@ fn json_keeps_the_keys_of_nulls() {
     }
 }
 
-/// What users of other systems type leads to what there is here.
+/// Names that users of other systems type lead to the ones here.
 #[test]
 fn names_of_other_systems_are_understood() {
     let folder = folder();

@@ -43,7 +43,7 @@ fn assert_fails(folder: &TempDir, sql: &str, parts: &[&str]) {
     assert!(ran.err.lines().count() <= 2, "{sql}: {}", ran.err);
 }
 
-/// What a statement prints whose standard input gives these bytes.
+/// The output of a statement whose standard input gives these bytes.
 #[track_caller]
 fn piped(folder: &TempDir, sql: &str, input: &[u8]) -> String {
     let mut command = simjoin(folder.path());

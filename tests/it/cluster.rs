@@ -281,7 +281,7 @@ async fn plans_stay_as_they_are_when_they_are_optimized_again() {
     }
 }
 
-/// What was sent where is in the metrics, for each side.
+/// The metrics say for each side how many rows were sent to which tasks.
 #[tokio::test]
 async fn explain_analyze_shows_what_was_sent() {
     let ctx = cluster(3).option("distribution", "repartition").context();
@@ -313,7 +313,7 @@ async fn a_probe_side_of_one_partition_is_spread() {
     assert_same_rows(&rows_of_tasks(&ctx, sql, vec![], 1).await, &expected, &plan);
 }
 
-/// What may differ from reading to reading is read once.
+/// An input that may differ from reading to reading is read once.
 #[tokio::test]
 async fn inputs_that_may_change_are_not_read_twice() {
     let ctx = cluster(4).option("distribution", "repartition").context();

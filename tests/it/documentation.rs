@@ -187,7 +187,7 @@ mod commands {
         folder
     }
 
-    /// Those of clusters are tested with processes of their own, those of the build by CI.
+    /// Commands of clusters are tested with processes of their own, commands of the build by CI.
     #[test]
     fn commands_of_the_documentation_run() {
         let folder = folder_of_commands();

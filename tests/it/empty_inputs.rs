@@ -16,7 +16,7 @@ const QUERIES: [&str; 9] = [
     "SELECT a.id, b.name FROM {empty} a {kind} SIMJOIN {empty} b ON {on} AND a.id < b.id",
 ];
 
-/// What stands for an input without rows: a filter over a file, a file, a table, and views whose
+/// Inputs without rows: a filter over a file, a file, a table, and views whose
 /// emptiness is known when they are planned, and not.
 const EMPTY: [&str; 5] = [
     "(SELECT * FROM '{dir}/full.parquet' WHERE id < 0)",

@@ -56,7 +56,7 @@ fn every_example_prints_what_is_kept_beside_it() {
     );
 }
 
-/// What a run prints with that taken out which differs from run to run: times, the values of metrics
+/// The output of a run without the parts that differ from run to run: times, the values of metrics
 /// but for the number of output rows, and the summary that is derived from them.
 fn normalized(printed: &str) -> String {
     // A table's lines are as wide as its widest cell, which depends on the metrics.

@@ -56,7 +56,7 @@ impl Sets {
     }
 }
 
-/// What a filter has found out of a pair after `steps` steps of the merge.
+/// The candidate that a filter makes of a pair after `steps` steps of the merge.
 fn candidate_after(probe: &[u32], build: &[u32], number: u32, steps: usize) -> Candidate {
     let (mut p, mut b, mut overlap) = (0, 0, 0);
     for _ in 0..steps {
@@ -87,7 +87,7 @@ pub struct Chunk {
     same: bool,
 }
 
-/// What a probe set is called in matches, which is not its number in the chunk.
+/// The name of a probe set in matches, which is not its number in the chunk.
 fn name_of(probe: u32) -> u32 {
     1000 + 3 * probe
 }

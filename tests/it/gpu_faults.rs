@@ -1,4 +1,4 @@
-//! What becomes of chunks, devices and memory when calls of the driver fail, on the emulator.
+//! Chunks, devices and memory when calls of the driver fail, on the emulator.
 
 use std::thread;
 

@@ -24,7 +24,7 @@ use rand::{Rng, SeedableRng};
 
 use crate::support::{OF_VECTORS, STRATEGIES, Session, plan, register_partitions, rows, try_rows};
 
-/// What a run may take on a busy machine; slower ones are given up, with their case.
+/// The time that a run may take on a busy machine; slower ones are given up, with their case.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// How the sizes of rows are spread.

@@ -19,7 +19,7 @@ const TABLES: [&str; 2] = [
      FROM generate_series(1, 50)",
 ];
 
-/// What is looked for, what it is looked for among, and which rows are looked at.
+/// The value that NOT IN looks for, the column that it looks in, and the condition by which rows of it count.
 const CASES: [[&str; 3]; 6] = [
     ["a.k", "b.k", "jaccard(a.t, b.t) >= 0.5"],
     ["a.k", "b.k", "jaccard(a.t, b.t) >= 0.8"],

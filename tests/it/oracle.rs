@@ -69,7 +69,7 @@ pub fn words(text: &str) -> Vec<String> {
     words
 }
 
-/// What a measure sees of two sets: `|a ∩ b|`, `|a|`, `|b|`.
+/// The sizes by which a measure knows two sets: `|a ∩ b|`, `|a|`, `|b|`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sizes {
     pub o: u64,

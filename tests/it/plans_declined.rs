@@ -1,4 +1,4 @@
-//! What the operator does not run: a plain join says why in EXPLAIN, SIMJOIN is an error that
+//! Joins that the operator does not run: a plain join says why in EXPLAIN, SIMJOIN is an error that
 //! says why.
 
 use datafusion::prelude::SessionContext;

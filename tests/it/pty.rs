@@ -17,7 +17,7 @@ pub const PATIENCE: Duration = Duration::from_secs(60);
 pub struct Prompt {
     child: Child,
     terminal: File,
-    /// What was printed and not yet expected.
+    /// Text that was printed and not yet expected.
     printed: String,
 }
 

@@ -1,4 +1,4 @@
-//! What becomes of pairs, held to oracles of a few lines.
+//! Results of pairs, held to oracles of a few lines.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;

@@ -117,7 +117,7 @@ async fn a_pair_that_does_not_fit_is_an_error_that_says_what_does() {
     assert_contains(&text, &["one_to_one", "524288 bytes at least", "raise the memory limit"]);
 }
 
-/// What was sorted on disk stands in the metrics of the operator.
+/// The metrics of the operator count the rows that were sorted on disk.
 #[tokio::test]
 async fn sorts_tell_what_they_wrote() {
     let session = Session { memory: Some(8 * MIB), ..Session::default() };

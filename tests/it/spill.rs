@@ -93,7 +93,7 @@ async fn every_memory_limit_gives_the_answer() {
     }
 }
 
-/// What each of many partitions needs for itself does not use up what there is.
+/// The needs of many partitions do not use up the memory.
 #[tokio::test(flavor = "multi_thread", worker_threads = 8)]
 async fn many_partitions_share_little_memory() {
     let (a, b) = (related(12_000, 0), related(9_000, 100_000));

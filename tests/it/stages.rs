@@ -93,7 +93,7 @@ impl Stages {
         .boxed()
     }
 
-    /// What a scan gives, in memory, from where tasks take their partitions.
+    /// The rows of a scan in memory, from where tasks take their partitions.
     async fn scanned(&self, scan: Plan) -> Result<Plan> {
         if memory_of(&scan).is_some() || !scan.is::<DataSourceExec>() {
             return Ok(scan);
@@ -129,7 +129,7 @@ fn is_gathering(plan: &Plan) -> bool {
     plan.is::<CoalescePartitionsExec>() || plan.is::<SortPreservingMergeExec>()
 }
 
-/// What of `plan` gives those partitions. An input that is read whole stays whole.
+/// The part of `plan` that gives those partitions. An input that is read whole stays whole.
 fn restricted(plan: Plan, slice: &[usize], whole: bool) -> Result<Plan> {
     if whole {
         return Ok(plan);

@@ -66,7 +66,7 @@ fn or_auto(
     ["auto"].into_iter().chain(meant.map(|strategy| strategy.name())).collect()
 }
 
-/// What a test wants of its session; the rest is as in DataFusion.
+/// The settings of a test's session; the rest is as in DataFusion.
 #[derive(Debug, Clone)]
 pub struct Session {
     pub batch_size: usize,
@@ -413,7 +413,7 @@ pub async fn assert_declined(ctx: &SessionContext, sql: &str) -> String {
     plan
 }
 
-/// What EXPLAIN says, all its rows in one text.
+/// The output of EXPLAIN, all its rows in one text.
 pub async fn explain(ctx: &SessionContext, sql: &str) -> String {
     let batches = plan(ctx, &format!("EXPLAIN {sql}"))
         .await

@@ -17,7 +17,7 @@ use crate::support::{
     register_partitions, rows, rows_of_tasks, split,
 };
 
-/// What makes the tokens of a text.
+/// The tokenizer of a text.
 #[derive(Debug, Clone, Copy)]
 enum Tokenizer {
     QGrams(usize),

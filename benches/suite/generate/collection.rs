@@ -3,7 +3,7 @@
 use super::sizes::{Shape, Sizes};
 use super::zipf::Zipf;
 
-/// What the rows of a collection are.
+/// The type of the rows of a collection.
 #[derive(Debug, Clone, Copy)]
 pub enum Content {
     /// Sets of integer tokens.

@@ -1,4 +1,4 @@
-//! What a data set looks like: sizes, universe, skew.
+//! Statistics of a data set: sizes, universe, skew.
 
 use datafusion::common::Result;
 

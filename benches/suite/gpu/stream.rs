@@ -88,7 +88,7 @@ impl CandidateSource for ReplaySource {
     fn add_to(&self, _: &mut Funnel) {}
 }
 
-/// What verification by merging reads.
+/// The tokens that verification by merging reads.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Touched {
     /// Tokens of build sets until the decision, of each candidate.

@@ -100,7 +100,7 @@ struct Point<'a> {
     need: MatchNeed,
 }
 
-/// What became of the stream.
+/// The outcome of the stream.
 struct Taken {
     seconds: f64,
     funnel: Funnel,

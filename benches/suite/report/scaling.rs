@@ -1,4 +1,4 @@
-//! What more threads gain, beside a bare popcount loop in the same run.
+//! The gain of more threads, beside a bare popcount loop in the same run.
 
 use datafusion::common::Result;
 

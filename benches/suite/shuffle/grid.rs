@@ -170,7 +170,7 @@ impl<'a> Grid<'a> {
     ///
     /// # Errors
     ///
-    /// Those of `visit`.
+    /// The errors of `visit`.
     pub fn meetings(&self, mut visit: impl FnMut(usize, usize, usize) -> Result<()>) -> Result<()> {
         let routes: Vec<[Vec<Vec<u32>>; 2]> =
             self.parts.iter().map(|part| part.routes(self.axis.as_ref())).collect();

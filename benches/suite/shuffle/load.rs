@@ -1,6 +1,6 @@
-//! What each task of a plan receives and does.
+//! The rows and the work of each task of a plan.
 
-/// What one task receives and does.
+/// The rows and the work of one task.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Load {
     pub rows: u64,

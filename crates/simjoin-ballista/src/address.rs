@@ -15,7 +15,7 @@ use tonic::transport::Channel;
 /// The port of a scheduler where none is given.
 pub(crate) const DEFAULT_PORT: u16 = 50050;
 
-/// How long a connection may take.
+/// The time that a connection may take.
 const CONNECT_PATIENCE: Duration = Duration::from_secs(5);
 
 /// The address of a scheduler.

@@ -89,7 +89,7 @@ pub struct StatementState {
 }
 
 impl StatementState {
-    /// Whether it has not ended.
+    /// Whether the statement has not ended.
     pub fn goes_on(&self) -> bool {
         matches!(self.state.as_str(), "queued" | "running")
     }

@@ -13,7 +13,7 @@ const MARK: &[u8] = b"\0simjoin pairs";
 
 #[derive(Clone, PartialEq, Message)]
 struct PairFunctionNode {
-    #[prost(enumeration = "Kind", tag = "1")]
+    #[prost(enumeration = "ResultKind", tag = "1")]
     kind: i32,
     #[prost(double, repeated, tag = "2")]
     thresholds: Vec<f64>,
@@ -23,7 +23,7 @@ struct PairFunctionNode {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Enumeration)]
 #[repr(i32)]
-enum Kind {
+enum ResultKind {
     Components = 0,
     Representatives = 1,
     OneToOne = 2,
@@ -34,10 +34,10 @@ pub(super) fn write(node: &Extension, buf: &mut Vec<u8>) -> Result<bool> {
     let Some(node) = node.node.as_any().downcast_ref::<PairsNode>() else { return Ok(false) };
     let (kind, thresholds, order) = match node.function() {
         PairFunction::ConnectedComponents { thresholds, order } => {
-            (Kind::Components, thresholds.clone(), order)
+            (ResultKind::Components, thresholds.clone(), order)
         }
-        PairFunction::Representatives { order } => (Kind::Representatives, vec![], order),
-        PairFunction::OneToOne { order } => (Kind::OneToOne, vec![], order),
+        PairFunction::Representatives { order } => (ResultKind::Representatives, vec![], order),
+        PairFunction::OneToOne { order } => (ResultKind::OneToOne, vec![], order),
     };
     let is_distance = *order == ScoreOrder::Distance;
     buf.extend_from_slice(MARK);
@@ -57,11 +57,11 @@ pub(super) fn read(buf: &[u8], inputs: &[LogicalPlan]) -> Result<Option<Extensio
     let order = if message.is_distance { ScoreOrder::Distance } else { ScoreOrder::Similarity };
     let kind = message.kind();
     let function = match kind {
-        Kind::Components => {
+        ResultKind::Components => {
             PairFunction::ConnectedComponents { thresholds: message.thresholds, order }
         }
-        Kind::Representatives => PairFunction::Representatives { order },
-        Kind::OneToOne => PairFunction::OneToOne { order },
+        ResultKind::Representatives => PairFunction::Representatives { order },
+        ResultKind::OneToOne => PairFunction::OneToOne { order },
     };
     let [input] = inputs else {
         return internal_err!("{} has one input", function.name());

@@ -28,7 +28,7 @@ use super::{MAX_MESSAGE_BYTES, configure_scheduler, session_config};
 use datafusion_simjoin::config::SimJoinOptions;
 use simjoin_files::storage::DataDirs;
 
-/// How a scheduler is started.
+/// The options that a scheduler starts with.
 #[derive(Debug, Clone)]
 pub struct SchedulerOptions {
     /// The address to listen on.

@@ -9,7 +9,7 @@ use simjoin_session::args::SessionArgs;
 
 use super::cluster_args::Process;
 use super::output::{Format, PrintOptions};
-use simjoin_session::table::{Columns, Expanded, MaxRows};
+use simjoin_session::table::{Expanded, MaxRows, TableWidth};
 
 /// Exact similarity joins in SQL, of sets of tokens, texts and vectors: near-duplicates, records of one
 /// thing in two tables, misspelt names, nearest rows. Without -c and -f, statements are read from
@@ -63,7 +63,7 @@ pub struct Args {
 
     /// Columns that tables are fitted to: a number, auto for those of the terminal, or inf
     #[arg(long, value_name = "N", default_value = "auto")]
-    pub columns: Columns,
+    pub columns: TableWidth,
 
     /// Colour the statements at the prompt
     #[arg(long)]
@@ -163,7 +163,7 @@ mod tests {
         assert_eq!(options.format, Format::Csv);
         assert_eq!(options.maxrows, MaxRows::Unlimited);
         assert!(options.quiet && args.color);
-        assert_eq!((options.expanded, options.columns), (Expanded::On, Columns::Limited(100)));
+        assert_eq!((options.expanded, options.columns), (Expanded::On, TableWidth::Limited(100)));
         assert_eq!(args.session.memory_limit, Some(2 << 30));
         assert_eq!(args.session.mem_pool_type, PoolType::Fair);
         assert_eq!(args.session.batch_size, Some(100));

@@ -10,7 +10,7 @@ use super::output::{Format, Stdout, print_line};
 use super::script;
 use datafusion_simjoin::sql::PAIR_FUNCTIONS;
 use simjoin_session::errors::SessionError;
-use simjoin_session::table::{Columns, Expanded};
+use simjoin_session::table::{Expanded, TableWidth};
 
 /// A backslash command.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,7 +28,7 @@ pub(super) enum Command {
     Format(Format),
     ToggleExpanded,
     Expanded(Expanded),
-    Columns(Columns),
+    Columns(TableWidth),
 }
 
 pub(super) const HELP: &str = "\
@@ -194,8 +194,8 @@ mod tests {
             ("\\quiet off", Command::Quiet(false)),
             ("\\pset", Command::ShowOptions),
             ("\\pset columns", Command::ShowOptions),
-            ("\\pset columns 100", Command::Columns(Columns::Limited(100))),
-            ("\\pset columns auto", Command::Columns(Columns::Auto)),
+            ("\\pset columns 100", Command::Columns(TableWidth::Limited(100))),
+            ("\\pset columns auto", Command::Columns(TableWidth::Auto)),
             ("\\pset expanded on", Command::Expanded(Expanded::On)),
             ("\\x", Command::ToggleExpanded),
             ("\\x auto", Command::Expanded(Expanded::Auto)),

@@ -17,7 +17,7 @@ use simjoin_session::errors::{SessionError, tell};
 
 /// The outcome of reading a line.
 #[derive(Debug)]
-pub(super) enum Line {
+pub(super) enum ReadLine {
     Typed(String),
     /// Ctrl-C: the shell forgets the statement typed so far.
     Cancelled,
@@ -33,7 +33,7 @@ enum Request {
 /// The editor, as the shell sees it.
 pub(super) struct Editor {
     requests: mpsc::Sender<Request>,
-    lines: UnboundedReceiver<Result<Line, SessionError>>,
+    lines: UnboundedReceiver<Result<ReadLine, SessionError>>,
     /// Dropped last: the thread may still be reading then.
     _terminal: Terminal,
 }
@@ -54,10 +54,10 @@ impl Editor {
         Ok(Self { requests, lines, _terminal: terminal })
     }
 
-    pub(super) async fn read(&mut self, prompt: &'static str) -> Result<Line, SessionError> {
+    pub(super) async fn read(&mut self, prompt: &'static str) -> Result<ReadLine, SessionError> {
         // An editor that has ended has sent its error before, and gives no more lines.
         let _ = self.requests.send(Request::Read(prompt));
-        self.lines.recv().await.unwrap_or(Ok(Line::End))
+        self.lines.recv().await.unwrap_or(Ok(ReadLine::End))
     }
 
     /// Puts an entry into the history, and into its file at once.
@@ -69,7 +69,7 @@ impl Editor {
 fn serve(
     helper: PromptHelper,
     asked: &mpsc::Receiver<Request>,
-    lines: &UnboundedSender<Result<Line, SessionError>>,
+    lines: &UnboundedSender<Result<ReadLine, SessionError>>,
 ) -> rustyline::Result<()> {
     let config = Config::builder()
         .completion_type(CompletionType::List)
@@ -110,14 +110,14 @@ fn serve(
 fn read(
     editor: &mut rustyline::Editor<PromptHelper, DefaultHistory>,
     prompt: &str,
-) -> rustyline::Result<Line> {
+) -> rustyline::Result<ReadLine> {
     loop {
         return match editor.readline(prompt) {
-            Ok(text) => Ok(Line::Typed(text)),
+            Ok(text) => Ok(ReadLine::Typed(text)),
             Err(ReadlineError::Interrupted | ReadlineError::Signal(Signal::Interrupt)) => {
-                Ok(Line::Cancelled)
+                Ok(ReadLine::Cancelled)
             }
-            Err(ReadlineError::Eof) => Ok(Line::End),
+            Err(ReadlineError::Eof) => Ok(ReadLine::End),
             Err(ReadlineError::Signal(_)) => continue,
             Err(error) => Err(error),
         };

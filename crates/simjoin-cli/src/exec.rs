@@ -15,15 +15,15 @@ use tokio::runtime::Handle;
 use tokio::task::JoinSet;
 
 use super::interrupt::Interrupt;
-use super::output::{Format, PrintOptions, ResultWriter, Screen, Stdout, Written, print_line};
-use super::progress::Progress;
-use super::rows::{Rows, print_count};
+use super::output::{Format, PrintOptions, PrintedRows, ResultWriter, Screen, Stdout, print_line};
+use super::progress::StatementProgress;
+use super::rows::{Destination, print_count};
 use simjoin_session::analyze::Analyzed;
 use simjoin_session::errors::SessionError;
 use simjoin_session::limits::Limits;
 use simjoin_session::order::{self, Use};
 use simjoin_session::phases::Took;
-use simjoin_session::prepare::{Held, Prepared, Watch, parse, prepare};
+use simjoin_session::prepare::{PreparedStatement, SessionMemory, Watch, parse, prepare};
 use simjoin_session::tables::Tables;
 use simjoin_session::{folders, nan, warnings, writes};
 
@@ -34,7 +34,7 @@ pub(super) enum Next {
     Quit,
 }
 
-/// How long a cancelled statement may take to end before it is left to itself.
+/// The time that a cancelled statement may take to end before it is left to itself.
 const CANCEL_PATIENCE: Duration = Duration::from_millis(50);
 
 /// The session, and how its results are printed.
@@ -42,10 +42,10 @@ pub(super) struct Shell {
     pub ctx: SessionContext,
     pub options: PrintOptions,
     /// The limits and the memory that statements keep to.
-    held: Arc<Held>,
+    held: Arc<SessionMemory>,
     statements: Handle,
     pub interrupt: Interrupt,
-    /// How many files include each other at the moment.
+    /// The number of files that include each other at the moment.
     pub include_depth: usize,
     /// A statement that fails does not end its script.
     pub keep_going: bool,
@@ -65,7 +65,7 @@ impl Shell {
         Self {
             ctx,
             options,
-            held: Arc::new(Held::new(limits)),
+            held: Arc::new(SessionMemory::new(limits)),
             statements,
             interrupt,
             include_depth: 0,
@@ -99,7 +99,7 @@ impl Shell {
     /// Runs a statement in a task of its own: whatever it does, Ctrl-C is answered at once.
     async fn run_statement(&self, statement: Statement) -> Result<(), SessionError> {
         let started = Instant::now();
-        let progress = Progress::new(self.options.quiet);
+        let progress = StatementProgress::new(self.options.quiet);
         let mut task = JoinSet::new();
         let plan = Arc::new(OnceLock::new());
         let statement = execute_within(
@@ -143,11 +143,11 @@ impl Shell {
 
 /// Runs a statement, and holds the session to its limits afterwards.
 async fn execute_within(
-    held: Arc<Held>,
+    held: Arc<SessionMemory>,
     ctx: SessionContext,
     statement: Statement,
     options: PrintOptions,
-    progress: Progress,
+    progress: StatementProgress,
     running: Arc<OnceLock<Arc<dyn ExecutionPlan>>>,
 ) -> Result<Done, SessionError> {
     let asked = statement.to_string();
@@ -161,13 +161,13 @@ async fn execute(
     ctx: SessionContext,
     statement: Statement,
     mut options: PrintOptions,
-    progress: Progress,
+    progress: StatementProgress,
     running: Arc<OnceLock<Arc<dyn ExecutionPlan>>>,
 ) -> Result<Done, SessionError> {
     let asked_at = Instant::now();
     let watched = Watched { progress: &progress, running: &running };
     let prepared = prepare(tables, &ctx, statement, None, &watched).await?;
-    let Some(Prepared { frame, warnings, gathered: _gathered }) = prepared else {
+    let Some(PreparedStatement { frame, warnings, gathered: _gathered }) = prepared else {
         return Ok(Done { written: None, is_told: options.format != Format::Arrow });
     };
     for warning in warnings {
@@ -180,10 +180,10 @@ async fn execute(
     let (plan, to) = match pipe {
         Some(pipe) if pipe.is_arrow => {
             options.format = Format::Arrow;
-            (pipe.input, Rows::Into(pipe.path))
+            (pipe.input, Destination::Into(pipe.path))
         }
-        Some(pipe) => (plan, Rows::Written(pipe.path)),
-        None => (plan, Rows::Printed),
+        Some(pipe) => (plan, Destination::Written(pipe.path)),
+        None => (plan, Destination::Printed),
     };
     let (frame, partitions) = order::keep(DataFrame::new(state, plan), Use::Streamed).await?;
     let task_ctx = Arc::new(frame.task_ctx());
@@ -196,12 +196,12 @@ async fn execute(
         writes::check_destination(&file, &plan)?;
     }
     match &to {
-        Rows::Into(pipe) => folders::check_pipe(task_ctx.session_config(), pipe)?,
-        Rows::Written(pipe) => {
+        Destination::Into(pipe) => folders::check_pipe(task_ctx.session_config(), pipe)?,
+        Destination::Written(pipe) => {
             folders::check_pipe(task_ctx.session_config(), pipe)?;
             writes::check_pipe(pipe, &plan)?;
         }
-        Rows::Printed => {}
+        Destination::Printed => {}
     }
     for warning in warnings::of_plan(&plan) {
         progress.tell(&format!("Warning: {warning}"));
@@ -224,7 +224,7 @@ async fn execute(
     let sink = to.open(&progress)?;
     let mut screen = Screen::stdout(options);
     screen.fit.whole_cells |= is_plan;
-    screen.is_terminal &= to == Rows::Printed;
+    screen.is_terminal &= to == Destination::Printed;
     let mut writer = ResultWriter::new(sink, schema, options, format, screen);
     while let Some(batch) = batches.next().await {
         let batch = batch.map_err(|error| to.failed(error))?;
@@ -241,17 +241,17 @@ async fn execute(
     for note in running.get().map(nan::notes).unwrap_or_default() {
         progress.tell(&format!("Note: {note}"));
     }
-    if matches!(to, Rows::Into(_)) && !to.is_stdout() {
+    if matches!(to, Destination::Into(_)) && !to.is_stdout() {
         written = print_count(written.rows, print, &progress)?;
     }
     // Beside rows on standard output, nothing but rows is printed there.
-    let is_told = to == Rows::Printed && options.format != Format::Arrow || !to.is_stdout();
+    let is_told = to == Destination::Printed && options.format != Format::Arrow || !to.is_stdout();
     Ok(Done { written: has_result.then_some(written), is_told })
 }
 
 /// The progress of a statement, and the first plan that it runs.
 struct Watched<'a> {
-    progress: &'a Progress,
+    progress: &'a StatementProgress,
     running: &'a OnceLock<Arc<dyn ExecutionPlan>>,
 }
 
@@ -269,14 +269,14 @@ impl Watch for Watched<'_> {
 /// A statement that has ended.
 struct Done {
     /// The rows of its result, where it has one.
-    written: Option<Written>,
+    written: Option<PrintedRows>,
     /// Whether its rows and its time are told.
     is_told: bool,
 }
 
-fn print_footer(written: Option<Written>, elapsed: Duration) -> Result<(), SessionError> {
+fn print_footer(written: Option<PrintedRows>, elapsed: Duration) -> Result<(), SessionError> {
     let mut footer = String::new();
-    if let Some(Written { rows, printed }) = written {
+    if let Some(PrintedRows { rows, printed }) = written {
         footer.push_str(&format!("{rows} row(s) fetched. "));
         if printed < rows {
             footer.push_str(&format!("(First {printed} displayed. Use --maxrows to adjust)"));

@@ -14,14 +14,14 @@ use datafusion_simjoin::config::nearest;
 const WIDTH: usize = 80;
 
 /// A function as the session has it.
-struct Function<'a> {
+struct SessionFunction<'a> {
     name: &'a str,
     aliases: &'a [String],
     kind: &'static str,
     documentation: Option<&'a Documentation>,
 }
 
-impl Function<'_> {
+impl SessionFunction<'_> {
     fn is_named(&self, name: &str) -> bool {
         self.name == name || self.aliases.iter().any(|alias| alias == name)
     }
@@ -64,38 +64,38 @@ pub(super) fn page(state: &SessionState, name: &str) -> Result<String, String> {
     })
 }
 
-fn functions(state: &SessionState) -> Vec<Function<'_>> {
-    let scalar = state.scalar_functions().values().map(|f| Function {
+fn functions(state: &SessionState) -> Vec<SessionFunction<'_>> {
+    let scalar = state.scalar_functions().values().map(|f| SessionFunction {
         name: f.name(),
         aliases: f.aliases(),
         kind: "scalar function",
         documentation: f.documentation(),
     });
-    let higher_order = state.higher_order_functions().values().map(|f| Function {
+    let higher_order = state.higher_order_functions().values().map(|f| SessionFunction {
         name: f.name(),
         aliases: f.aliases(),
         kind: "function that takes a lambda",
         documentation: f.documentation(),
     });
-    let aggregate = state.aggregate_functions().values().map(|f| Function {
+    let aggregate = state.aggregate_functions().values().map(|f| SessionFunction {
         name: f.name(),
         aliases: f.aliases(),
         kind: "aggregate function",
         documentation: f.documentation(),
     });
-    let window = state.window_functions().values().map(|f| Function {
+    let window = state.window_functions().values().map(|f| SessionFunction {
         name: f.name(),
         aliases: f.aliases(),
         kind: "window function",
         documentation: f.documentation(),
     });
-    let table = state.table_functions().keys().map(|name| Function {
+    let table = state.table_functions().keys().map(|name| SessionFunction {
         name,
         aliases: &[],
         kind: "table function",
         documentation: None,
     });
-    let pairs = pair_functions::all().iter().map(|documentation| Function {
+    let pairs = pair_functions::all().iter().map(|documentation| SessionFunction {
         name: pair_functions::name(documentation),
         aliases: &[],
         kind: "table function over pairs",
@@ -105,13 +105,13 @@ fn functions(state: &SessionState) -> Vec<Function<'_>> {
     scalar.chain(table).chain(pairs).collect()
 }
 
-fn write_page(function: &Function<'_>) -> String {
-    let Function { name, aliases, kind, documentation } = function;
+fn write_page(function: &SessionFunction<'_>) -> String {
+    let SessionFunction { name, aliases, kind, documentation } = function;
     let call = match documentation {
         Some(documentation) => documentation.syntax_example.trim(),
         None => name,
     };
-    let mut page = Page::default();
+    let mut page = PageWriter::default();
     page.paragraph(call, 0, 4);
     page.paragraph(&format!("({kind})"), 0, 0);
     let Some(documentation) = documentation else { return page.text() };
@@ -166,9 +166,9 @@ fn without_links(text: &str) -> String {
 
 /// Lines of at most [`WIDTH`] columns.
 #[derive(Default)]
-struct Page(String);
+struct PageWriter(String);
 
-impl Page {
+impl PageWriter {
     fn text(self) -> String {
         self.0.trim_end().to_string()
     }

@@ -21,12 +21,12 @@ pub(super) struct Interrupt(Arc<Shared>);
 struct Shared {
     /// There is a prompt, which Ctrl-C does not end.
     interactive: bool,
-    state: Mutex<State>,
+    state: Mutex<PendingSignal>,
     came: Notify,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct PendingSignal {
     /// The gravest signal without an answer yet.
     pending: Option<Signal>,
     /// A signal was answered by leaving.

@@ -39,7 +39,7 @@ impl Log for StderrLog {
         if self.enabled(record.metadata()) {
             let message = record.args().to_string();
             let job = current_job().or_else(|| named_job(&message).map(str::to_string));
-            let line = Line {
+            let line = LogLine {
                 time: Utc::now(),
                 level: record.level(),
                 target: record.target(),
@@ -55,7 +55,7 @@ impl Log for StderrLog {
 }
 
 /// A message of the log.
-struct Line<'a> {
+struct LogLine<'a> {
     time: DateTime<Utc>,
     level: Level,
     target: &'a str,
@@ -63,7 +63,7 @@ struct Line<'a> {
     message: &'a str,
 }
 
-impl Line<'_> {
+impl LogLine<'_> {
     fn text(&self, format: LogFormat) -> String {
         let Self { time, level, target, job, message } = self;
         let time = time.to_rfc3339_opts(SecondsFormat::Millis, true);
@@ -94,7 +94,7 @@ mod tests {
 
     #[test]
     fn a_message_is_one_line_with_its_time_and_statement() {
-        let line = Line {
+        let line = LogLine {
             time: DateTime::from_timestamp_millis(1_790_000_000_123).unwrap(),
             level: Level::Warn,
             target: "a::b",
@@ -113,7 +113,7 @@ mod tests {
         assert_eq!(json["message"], line.message);
         assert!(line.text(LogFormat::Json).is_ascii());
         assert!(!line.text(LogFormat::Json).contains(|c: char| c.is_control()));
-        let without = Line { job: None, ..line };
+        let without = LogLine { job: None, ..line };
         assert!(without.text(LogFormat::Json).contains("\"job\":null"));
         assert!(!without.text(LogFormat::Text).contains("job="));
     }

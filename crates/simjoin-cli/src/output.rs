@@ -22,7 +22,7 @@ use datafusion::config::FormatOptions;
 use super::arrow_stream::ArrowStream;
 use simjoin_session::errors::SessionError;
 use simjoin_session::escape::{Escapes, text_but};
-use simjoin_session::table::{Columns, Expanded, Fit, MaxRows, TableWriter};
+use simjoin_session::table::{Expanded, Fit, MaxRows, TableWidth, TableWriter};
 
 /// How results are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -51,14 +51,14 @@ pub(super) struct PrintOptions {
     pub quiet: bool,
     pub maxrows: MaxRows,
     pub expanded: Expanded,
-    pub columns: Columns,
+    pub columns: TableWidth,
 }
 
 /// The place where a result is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Screen {
     pub fit: Fit,
-    /// Whether it obeys control characters.
+    /// Whether the output obeys control characters.
     pub is_terminal: bool,
 }
 
@@ -72,9 +72,9 @@ impl Screen {
     }
 }
 
-/// How many rows a result had.
+/// The number of rows of a result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Written {
+pub(super) struct PrintedRows {
     /// The rows of the result.
     pub rows: usize,
     /// The rows printed.
@@ -100,8 +100,8 @@ enum Body {
         schema: SchemaRef,
         format: FormatOptions,
     },
-    Json(ArrayWriter<Vec<u8>>, Keys),
-    NdJson(LineDelimitedWriter<Vec<u8>>, Keys),
+    Json(ArrayWriter<Vec<u8>>, JsonKeys),
+    NdJson(LineDelimitedWriter<Vec<u8>>, JsonKeys),
     Arrow(ArrowStream),
 }
 
@@ -125,11 +125,11 @@ impl<W: Write> ResultWriter<W> {
             Format::Tsv => separated(b'\t'),
             Format::Json => {
                 let writer = json().build::<_, JsonArray>(vec![]);
-                Body::Json(writer, Keys::of(&schema))
+                Body::Json(writer, JsonKeys::of(&schema))
             }
             Format::NdJson => {
                 let writer = json().build::<_, LineDelimited>(vec![]);
-                Body::NdJson(writer, Keys::of(&schema))
+                Body::NdJson(writer, JsonKeys::of(&schema))
             }
             Format::Arrow => Body::Arrow(ArrowStream::new(&schema)),
             Format::Automatic | Format::Table => {
@@ -164,10 +164,10 @@ impl<W: Write> ResultWriter<W> {
     }
 
     /// Writes the text that is still held, and the end of the format.
-    pub(super) fn finish(mut self) -> Result<Written, SessionError> {
+    pub(super) fn finish(mut self) -> Result<PrintedRows, SessionError> {
         let rows = self.rows;
         let (text, printed) = match &mut self.body {
-            Body::Nothing => return Ok(Written { rows, printed: rows }),
+            Body::Nothing => return Ok(PrintedRows { rows, printed: rows }),
             Body::Table(table) => (table.finish()?, table.printed()),
             Body::Separated { delimiter, header_due, schema, format } => {
                 let text = match header_due {
@@ -193,7 +193,7 @@ impl<W: Write> ResultWriter<W> {
         };
         self.put(&text)?;
         self.sink.flush().map_err(SessionError::from_write)?;
-        Ok(Written { rows, printed })
+        Ok(PrintedRows { rows, printed })
     }
 
     fn put(&mut self, text: &[u8]) -> Result<(), SessionError> {
@@ -234,9 +234,9 @@ fn json() -> JsonBuilder {
 }
 
 /// The keys of JSON objects: the columns' names, but no two alike, as readers keep one value a key.
-struct Keys(Option<Vec<String>>);
+struct JsonKeys(Option<Vec<String>>);
 
-impl Keys {
+impl JsonKeys {
     /// A name that was there before gets a number, as DataFusion has it elsewhere: `id`, `id:1`.
     fn of(schema: &Schema) -> Self {
         let names: Vec<&String> = schema.fields().iter().map(|field| field.name()).collect();
@@ -380,11 +380,11 @@ mod tests {
     const FILE: Screen = Screen { fit: Fit::NONE, is_terminal: false };
 
     fn options(format: Format, maxrows: MaxRows) -> PrintOptions {
-        let (expanded, columns) = (Expanded::Auto, Columns::Auto);
+        let (expanded, columns) = (Expanded::Auto, TableWidth::Auto);
         PrintOptions { format, quiet: true, maxrows, expanded, columns }
     }
 
-    fn written(format: Format, maxrows: MaxRows, batches: &[RecordBatch]) -> (String, Written) {
+    fn written(format: Format, maxrows: MaxRows, batches: &[RecordBatch]) -> (String, PrintedRows) {
         let mut text = vec![];
         let options = options(format, maxrows);
         let mut writer =

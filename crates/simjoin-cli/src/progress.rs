@@ -21,7 +21,7 @@ const REFRESH: Duration = Duration::from_millis(200);
 
 /// The progress of one statement.
 #[derive(Clone)]
-pub(super) struct Progress(Option<Arc<Shown>>);
+pub(super) struct StatementProgress(Option<Arc<Shown>>);
 
 struct Shown {
     bar: ProgressBar,
@@ -30,7 +30,7 @@ struct Shown {
     plan: OnceLock<Arc<dyn ExecutionPlan>>,
 }
 
-impl Progress {
+impl StatementProgress {
     /// A line is shown where standard error is a terminal, unless `quiet`.
     pub(super) fn new(quiet: bool) -> Self {
         if quiet || !io::stderr().is_terminal() {

@@ -3,7 +3,7 @@
 use std::io;
 
 use super::commands;
-use super::editor::{Editor, Line};
+use super::editor::{Editor, ReadLine};
 use super::exec::{Next, Shell};
 use super::input::{Cutter, Item};
 use super::output::print_line;
@@ -31,13 +31,13 @@ pub(super) async fn run(shell: &mut Shell, color: bool) -> Result<(), SessionErr
     loop {
         let prompt = if cutter.has_begun() { CONTINUED } else { PROMPT };
         let text = match read(shell, &mut editor, prompt).await? {
-            Line::Typed(text) => text,
-            Line::Cancelled => {
+            ReadLine::Typed(text) => text,
+            ReadLine::Cancelled => {
                 cutter.clear();
                 lines.clear();
                 continue;
             }
-            Line::End => return Ok(()),
+            ReadLine::End => return Ok(()),
         };
         if leaves(&text) {
             if !cutter.has_begun() {
@@ -69,7 +69,7 @@ async fn read(
     shell: &Shell,
     editor: &mut Editor,
     prompt: &'static str,
-) -> Result<Line, SessionError> {
+) -> Result<ReadLine, SessionError> {
     shell.interrupt.forget_ctrl_c();
     let line = shell.interrupt.guard_but_ctrl_c(editor.read(prompt)).await;
     line.map_err(SessionError::Stopped)?

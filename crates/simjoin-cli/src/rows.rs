@@ -8,14 +8,14 @@ use arrow::array::{ArrayRef, RecordBatch, UInt64Array};
 use datafusion::common::DataFusionError;
 use datafusion::config::FormatOptions;
 
-use super::output::{PrintOptions, ResultWriter, Screen, Stdout, Written};
-use super::progress::Progress;
+use super::output::{PrintOptions, PrintedRows, ResultWriter, Screen, Stdout};
+use super::progress::StatementProgress;
 use simjoin_files::{self as files, Pipe};
 use simjoin_session::errors::SessionError;
 
 /// Where the rows of a statement go.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Rows {
+pub(super) enum Destination {
     /// To standard output, as results.
     Printed,
     /// Into a pipe, as a result.
@@ -24,7 +24,7 @@ pub(super) enum Rows {
     Written(PathBuf),
 }
 
-impl Rows {
+impl Destination {
     pub(super) fn is_stdout(&self) -> bool {
         match self {
             Self::Printed => true,
@@ -37,7 +37,10 @@ impl Rows {
     }
 
     /// The writer that takes the result.
-    pub(super) fn open(&self, progress: &Progress) -> Result<Box<dyn Write + Send>, SessionError> {
+    pub(super) fn open(
+        &self,
+        progress: &StatementProgress,
+    ) -> Result<Box<dyn Write + Send>, SessionError> {
         if self.is_stdout() {
             // Standard output may be missing, which the plan's own writer does not see.
             Stdout.flush().map_err(SessionError::from_write)?;
@@ -47,7 +50,7 @@ impl Rows {
                 Box::new(Pipe::open(path).map_err(SessionError::Io)?)
             }
             Self::Written(_) if self.is_stdout() => Box::new(io::sink()),
-            _ => Box::new(Output(progress.clone())),
+            _ => Box::new(ClearingStdout(progress.clone())),
         })
     }
 
@@ -65,9 +68,9 @@ impl Rows {
 }
 
 /// Standard output, which takes the progress line away when rows come.
-struct Output(Progress);
+struct ClearingStdout(StatementProgress);
 
-impl Write for Output {
+impl Write for ClearingStdout {
     fn write(&mut self, text: &[u8]) -> io::Result<usize> {
         if !text.is_empty() {
             self.0.make_room();
@@ -84,11 +87,11 @@ impl Write for Output {
 pub(super) fn print_count(
     rows: usize,
     options: PrintOptions,
-    progress: &Progress,
-) -> Result<Written, SessionError> {
+    progress: &StatementProgress,
+) -> Result<PrintedRows, SessionError> {
     let count = Arc::new(UInt64Array::from_value(rows as u64, 1)) as ArrayRef;
     let batch = RecordBatch::try_from_iter([("count", count)])?;
-    let sink = Output(progress.clone());
+    let sink = ClearingStdout(progress.clone());
     let mut writer = ResultWriter::new(
         sink,
         batch.schema(),

@@ -52,7 +52,7 @@ impl Error {
         matches!(self.root(), Self::ResourcesExhausted(_))
     }
 
-    /// Whether it is a device that has run out of memory: its error names it, and says what would help.
+    /// Whether a device has run out of memory. Its error names the device, and says what would help.
     pub fn is_out_of_device_memory(&self) -> bool {
         matches!(self.root(), Self::ResourcesExhausted(message) if message.contains(DEVICE))
     }

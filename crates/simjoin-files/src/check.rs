@@ -21,7 +21,7 @@ use super::pipes::Pipes;
 use super::reading::FileName;
 use super::text::{Guess, Texts, common_schema, guess};
 
-/// How many files are opened at a time.
+/// The number of files that are opened at a time.
 const AT_A_TIME: usize = 32;
 
 /// The files of a table, and how they are read.
@@ -90,7 +90,7 @@ impl Files {
         self.files.is_empty()
     }
 
-    /// How the files are read.
+    /// The format by which the files are read.
     pub(super) fn format(&self) -> &Arc<dyn FileFormat> {
         &self.format
     }

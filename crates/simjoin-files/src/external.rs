@@ -16,7 +16,7 @@ use datafusion::execution::SessionState;
 use datafusion::logical_expr::CreateExternalTable;
 
 use super::check::{Files, is_hidden, is_of_content, list};
-use super::kind::{Kind, options_of};
+use super::kind::{FileKind, options_of};
 use super::names;
 use super::pipes::Pipes;
 use super::reading::FileName;
@@ -149,11 +149,11 @@ impl ExternalTables {
         let is_given = |what: &str, command: &CreateExternalTable| {
             command.options.keys().any(|key| is_option(key, what))
         };
-        let named = name.as_deref().and_then(Kind::of_name);
+        let named = name.as_deref().and_then(FileKind::of_name);
         let kind = match &named {
             // STORED AS CSV reads a file.tsv as what it is.
             Some(kind) if kind.format() == stored_as && compression.is_empty() => kind.clone(),
-            _ => Kind::stored_as(&stored_as, &compression),
+            _ => FileKind::stored_as(&stored_as, &compression),
         };
         command.file_type = kind.format().to_uppercase();
         let mut found = HashMap::new();

@@ -136,7 +136,7 @@ struct Utf16 {
     /// Bytes that have not been decoded: half a unit, or the first unit of a pair.
     bytes: Vec<u8>,
     text: Vec<u8>,
-    /// How much of the text was given.
+    /// The bytes of the text that were given.
     given: usize,
     is_first: bool,
     ended: bool,

@@ -25,7 +25,7 @@ const OTHER_NAMES: [(&str, &str); 4] =
 
 /// A format and a compression, as the end of a file's name tells them.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Kind {
+pub(super) struct FileKind {
     /// A name such as `tsv`.
     name: String,
     /// A name such as `gz`, or nothing.
@@ -34,7 +34,7 @@ pub(super) struct Kind {
     extension: String,
 }
 
-impl Kind {
+impl FileKind {
     /// The kind that STORED AS and the option of compression say.
     pub(super) fn stored_as(name: &str, compression: &str) -> Self {
         let extension = match compression {
@@ -162,7 +162,7 @@ pub fn renamed(file_type: &Arc<dyn FileType>) -> Option<(Arc<dyn FileType>, Opti
 
 /// The options of a format that the kind and the content of a file tell.
 pub(super) async fn options_of(
-    kind: &Kind,
+    kind: &FileKind,
     store: &dyn ObjectStore,
     file: &ObjectMeta,
 ) -> Result<HashMap<String, String>> {
@@ -207,12 +207,12 @@ mod tests {
             ("a.CSV.gz", "csv", "CSV.gz"),
             ("a.arrows", "arrow", "arrows"),
         ] {
-            let kind = Kind::of_name(name).unwrap();
+            let kind = FileKind::of_name(name).unwrap();
             assert_eq!((kind.format(), kind.extension()), (format, extension), "{name}");
         }
-        assert!(Kind::of_name("a.tsv").unwrap().is_tsv());
-        assert_eq!(Kind::of_name("a"), None);
-        assert_eq!(Kind::of_name("a.gz"), None);
+        assert!(FileKind::of_name("a.tsv").unwrap().is_tsv());
+        assert_eq!(FileKind::of_name("a"), None);
+        assert_eq!(FileKind::of_name("a.gz"), None);
     }
 
     #[test]
@@ -227,7 +227,7 @@ mod tests {
             (b"\xff\xfe[\0{\0", "json"),
             (b"\xfe\xff\0i\0d", "csv"),
         ] {
-            assert_eq!(Kind::of_content(start).extension(), extension, "{start:?}");
+            assert_eq!(FileKind::of_content(start).extension(), extension, "{start:?}");
         }
     }
 }

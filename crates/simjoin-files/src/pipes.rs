@@ -79,7 +79,7 @@ impl Pipes {
     /// The name of a file that this process has got open under the path.
     pub(super) fn opened(&self, path: &Path) -> Option<String> {
         match kind(path) {
-            Kind::OpenFile(file) => file.to_str().map(str::to_string),
+            PathKind::OpenFile(file) => file.to_str().map(str::to_string),
             _ => None,
         }
     }
@@ -87,9 +87,9 @@ impl Pipes {
     /// The location of all the rows of a pipe; None for a path that is no pipe.
     pub(super) async fn kept(&self, path: &Path, session: &dyn Session) -> Result<Option<String>> {
         let path = match kind(path) {
-            Kind::Pipe if is_stdin(path) => Path::new(STDIN[0]),
-            Kind::Pipe => path,
-            Kind::File | Kind::OpenFile(_) => return Ok(None),
+            PathKind::Pipe if is_stdin(path) => Path::new(STDIN[0]),
+            PathKind::Pipe => path,
+            PathKind::File | PathKind::OpenFile(_) => return Ok(None),
         };
         let refused = self.refused.or(self.stdin_refused.filter(|_| is_stdin(path)));
         if let Some(reason) = refused {
@@ -135,7 +135,7 @@ impl Pipes {
 /// name: folders of statements (`--data-dir`) need not have them.
 pub(super) const PIPES: &str = "pipe://";
 
-enum Kind {
+enum PathKind {
     /// A file or folder, or nothing.
     File,
     /// A file that this process has got open, by its own path.
@@ -143,27 +143,27 @@ enum Kind {
     Pipe,
 }
 
-fn kind(path: &Path) -> Kind {
+fn kind(path: &Path) -> PathKind {
     let is_open =
         is_stdin(path) || path.starts_with("/dev/fd") || path.starts_with("/proc/self/fd");
     let Ok(found) = std::fs::metadata(path) else {
         // Some systems cannot open standard input by name, where it is a socket.
-        return if is_stdin(path) { Kind::Pipe } else { Kind::File };
+        return if is_stdin(path) { PathKind::Pipe } else { PathKind::File };
     };
     if found.is_dir() {
-        return Kind::File;
+        return PathKind::File;
     }
     if found.is_file() {
         return match path.canonicalize() {
-            Ok(file) if is_open => Kind::OpenFile(file),
+            Ok(file) if is_open => PathKind::OpenFile(file),
             // A file without a name any more, such as a here-document.
-            Err(_) if is_open => Kind::Pipe,
-            _ => Kind::File,
+            Err(_) if is_open => PathKind::Pipe,
+            _ => PathKind::File,
         };
     }
     match is_open || is_fifo(&found) {
-        true => Kind::Pipe,
-        false => Kind::File,
+        true => PathKind::Pipe,
+        false => PathKind::File,
     }
 }
 

@@ -30,7 +30,7 @@ use crate::storage::{DataDirs, Layered};
 #[derive(Debug)]
 pub(super) struct WatchedSink {
     sink: Arc<dyn ExecutionPlan>,
-    /// Whether it may write into pipes of this process.
+    /// Whether the sink may write into pipes of this process.
     has_pipes: bool,
 }
 

@@ -24,7 +24,7 @@ use super::pipes::Pipes;
 use super::reading::FileName;
 use super::sink::WatchedSink;
 use super::statistics::without_pruning_by_floats;
-use super::text::{self, Cuts, Rule, Scan};
+use super::text::{self, Cuts, Rule, TextScan};
 
 /// Watches the scans of a plan that another process has made, and what it writes.
 pub fn watch_plan(
@@ -110,7 +110,7 @@ impl FileSource for WatchedSource {
     ) -> Result<Box<dyn Morselizer>> {
         let mut config = config.clone();
         config.file_source = Arc::clone(&self.inner);
-        let scan = Scan {
+        let scan = TextScan {
             source: &self.inner,
             store: Arc::clone(&store),
             config: &config,

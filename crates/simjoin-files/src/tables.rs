@@ -15,7 +15,7 @@ use datafusion::object_store::ObjectMeta;
 use parking_lot::RwLock;
 
 use super::check::{Files, is_hidden, is_of_content, list};
-use super::kind::{Kind, options_of};
+use super::kind::{FileKind, options_of};
 use super::names;
 use super::pipes::Pipes;
 use super::reading::FileName;
@@ -70,7 +70,7 @@ impl UrlTableFactory for FileTables {
         };
         files.sort_by(|a, b| a.location.cmp(&b.location));
         let kind = match is_pipe {
-            true => Some(Kind::of_pipe(name, &files, store.as_ref(), &self.pipes).await?),
+            true => Some(FileKind::of_pipe(name, &files, store.as_ref(), &self.pipes).await?),
             false => kind_of_all(name, &files, &state)?,
         };
         let Some(kind) = kind else { return Ok(None) };
@@ -139,12 +139,12 @@ pub(super) async fn location(
 }
 
 /// The kind that all files of a table have; None where no file has a known one.
-fn kind_of_all(name: &str, files: &[ObjectMeta], state: &SessionState) -> Result<Option<Kind>> {
+fn kind_of_all(name: &str, files: &[ObjectMeta], state: &SessionState) -> Result<Option<FileKind>> {
     let known = |file: &ObjectMeta| {
-        let kind = Kind::of_name(file.location.filename().unwrap_or_default())?;
+        let kind = FileKind::of_name(file.location.filename().unwrap_or_default())?;
         state.get_file_format_factory(kind.format()).map(|_| kind)
     };
-    let mut first: Option<(&ObjectMeta, Kind)> = None;
+    let mut first: Option<(&ObjectMeta, FileKind)> = None;
     for file in files.iter().filter(|file| !is_hidden(file)) {
         let Some(kind) = known(file) else { continue };
         match &first {

@@ -128,9 +128,9 @@ const PHASES: [(&str, &[&str]); 6] = [
         "build side",
         &[
             "build_rows",
-            "build_sets",
-            "build_distinct_sets",
-            "build_tokens",
+            "build_item_rows",
+            "build_items",
+            "build_values",
             "build_keys",
             "read_elapsed",
             "build_encode_time",
@@ -143,13 +143,7 @@ const PHASES: [(&str, &[&str]); 6] = [
     ),
     (
         "probe side",
-        &[
-            "probe_rows",
-            "probe_distinct_sets",
-            "probe_elapsed",
-            "probe_encode_time",
-            "probe_peak_bytes",
-        ],
+        &["probe_rows", "probe_items", "probe_elapsed", "probe_encode_time", "probe_peak_bytes"],
     ),
     (
         "pairs",

@@ -11,7 +11,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::prelude::SessionContext;
 use datafusion::sql::parser::Statement;
 use indicatif::HumanCount;
-use simjoin_ballista::client::{self, ClusterQueryExec, Phase, StageOperator};
+use simjoin_ballista::client::{self, ClusterQueryExec, JobPhase, StageOperator};
 use simjoin_ballista::{Access, Secret};
 
 use super::operator::Operator;
@@ -48,16 +48,16 @@ pub fn name_statement(ctx: &SessionContext, statement: &Statement) -> Result<()>
 pub fn status(plan: &Arc<dyn ExecutionPlan>) -> Option<String> {
     let query = plan.downcast_ref::<ClusterQueryExec>()?;
     Some(match query.job().phase() {
-        Phase::Waiting => "waiting for the cluster".to_string(),
-        Phase::Running { stages_done: 0, .. } => "running the first stage".to_string(),
-        Phase::Running { stages_done, rows } => format!(
+        JobPhase::Waiting => "waiting for the cluster".to_string(),
+        JobPhase::Running { stages_done: 0, .. } => "running the first stage".to_string(),
+        JobPhase::Running { stages_done, rows } => format!(
             "running: {stages_done} stage(s) done, {} rows out of the last",
             HumanCount(rows as u64)
         ),
-        Phase::Fetching { rows, of } => {
+        JobPhase::Fetching { rows, of } => {
             format!("fetching: {} of {} rows", HumanCount(rows as u64), HumanCount(of as u64))
         }
-        Phase::Ended => "done".to_string(),
+        JobPhase::Ended => "done".to_string(),
     })
 }
 
@@ -74,7 +74,7 @@ pub fn stages(plan: &Arc<dyn ExecutionPlan>) -> Vec<(String, Vec<Operator>)> {
     stages.map(|of| (of.name, of.operators.into_iter().map(operator).collect())).collect()
 }
 
-/// How long a cluster may take to hear that a statement is cancelled.
+/// The time that a cluster may take to hear that a statement is cancelled.
 const CANCEL_PATIENCE: Duration = Duration::from_secs(3);
 
 /// Waits until the cluster knows that the statement is cancelled.

@@ -25,7 +25,7 @@ pub fn is_unsafe(c: char) -> bool {
     )
 }
 
-/// How unsafe characters are written.
+/// The notation of unsafe characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Escapes {
     /// `\x1B`, `\u202E`, `\U000E0041`, and `\n`, `\r`, `\t`.

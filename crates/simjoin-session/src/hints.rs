@@ -143,7 +143,7 @@ fn is_remainder_of_texts(message: &str) -> bool {
         .is_some_and(|(a, b)| [a, b].iter().any(|operand| operand.contains("Utf8")))
 }
 
-/// How the physical planner says that it cannot run a correlated subquery.
+/// The words by which the physical planner says that it cannot run a correlated subquery.
 const OUTER_COLUMN: &str = "OuterReferenceColumn";
 
 /// The message without what would mislead: DataFusion's guess at a function, which may be like the

@@ -39,8 +39,8 @@ use super::args::SessionArgs;
 use super::errors::{self, SessionError};
 use super::order::{self, Use};
 use super::phases::Took;
-use super::prepare::{Held, Prepared, parse, prepare};
-use super::table::{Columns, Expanded, Fit, MaxRows, TableWriter};
+use super::prepare::{PreparedStatement, SessionMemory, parse, prepare};
+use super::table::{Expanded, Fit, MaxRows, TableWidth, TableWriter};
 use super::threads::stack_bytes;
 use super::{analyze, folders, session, statement, warnings, writes};
 use simjoin_core::util::per_process::PerProcess;
@@ -80,11 +80,11 @@ struct Flags {
 #[derive(Clone)]
 pub struct Host {
     ctx: SessionContext,
-    held: Arc<Held>,
+    held: Arc<SessionMemory>,
 }
 
 /// A statement that has been planned, and has run unless it is a query.
-pub struct Outcome {
+pub struct StatementFrame {
     /// The query, or the result of the statement.
     pub frame: DataFrame,
     /// Probable mistakes.
@@ -143,7 +143,11 @@ impl Host {
     /// # Errors
     ///
     /// The error of the first statement that fails; a plan error for a text without statements.
-    pub async fn run(&self, text: &str, params: Option<ParamValues>) -> Result<Outcome, HostError> {
+    pub async fn run(
+        &self,
+        text: &str,
+        params: Option<ParamValues>,
+    ) -> Result<StatementFrame, HostError> {
         self.run_all(text, params).await.map_err(|error| HostError::new(error, text))
     }
 
@@ -151,7 +155,7 @@ impl Host {
         &self,
         text: &str,
         params: Option<ParamValues>,
-    ) -> Result<Outcome, SessionError> {
+    ) -> Result<StatementFrame, SessionError> {
         let mut statements = parse(&self.ctx, text, 1)?;
         let mut warnings = vec![];
         while let Some(statement) = statements.pop_front() {
@@ -161,7 +165,8 @@ impl Host {
                 let tables = self.held.tables();
                 let params = params.clone();
                 let done = prepare(tables, &self.ctx, statement, params, &());
-                let Some(Prepared { frame, warnings, gathered: _gathered }) = done.await? else {
+                let Some(PreparedStatement { frame, warnings, gathered: _gathered }) = done.await?
+                else {
                     return Ok((self.nothing()?, vec![]));
                 };
                 let frame = if is_query(frame.logical_plan()) && is_last {
@@ -174,7 +179,7 @@ impl Host {
             let (frame, told) = self.held.within(&self.ctx, &asked, run).await?;
             warnings.extend(told);
             if is_last {
-                return Ok(Outcome { frame, warnings });
+                return Ok(StatementFrame { frame, warnings });
             }
         }
         Err(SessionError::Usage("the text has no statement".to_string()))
@@ -357,7 +362,7 @@ pub fn analyzed(
 ///
 /// An error of Arrow for a value that cannot be shown.
 pub fn table(schema: SchemaRef, batches: &[RecordBatch], width: Option<usize>) -> Result<String> {
-    let columns = width.map_or(Columns::Unlimited, Columns::Limited);
+    let columns = width.map_or(TableWidth::Unlimited, TableWidth::Limited);
     let fit = Fit::new(columns, Expanded::Auto);
     let mut table = TableWriter::new(schema, MaxRows::Unlimited, Default::default(), fit);
     let mut text = vec![];

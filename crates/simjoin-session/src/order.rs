@@ -53,7 +53,7 @@ pub async fn keep(frame: DataFrame, rows: Use) -> Result<(DataFrame, Partitions)
     let (mut state, plan) = frame.into_parts();
     let options = state.config_mut().options_mut();
     let (plan, partitions) = match source {
-        Source { kind: Kind::Memory, .. } => {
+        Source { kind: TableKind::Memory, .. } => {
             options.execution.target_partitions = 1;
             (in_one_partition(plan).await?, Partitions::AsTheyCome)
         }
@@ -110,7 +110,7 @@ impl Partitions {
 
 /// The place of a table's rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum TableKind {
     Memory,
     Files,
 }
@@ -118,7 +118,7 @@ enum Kind {
 /// The table that a statement picks columns and rows of.
 #[derive(Debug, Clone, Copy)]
 struct Source {
-    kind: Kind,
+    kind: TableKind,
     has_limit: bool,
     has_filter: bool,
 }
@@ -138,8 +138,8 @@ fn source_of(plan: &LogicalPlan) -> Option<Source> {
             }
             let table = source_as_provider(&scan.source).ok()?;
             let kind = match () {
-                () if table.is::<MemTable>() || table.is::<StreamingTable>() => Kind::Memory,
-                () if table.is::<ListingTable>() => Kind::Files,
+                () if table.is::<MemTable>() || table.is::<StreamingTable>() => TableKind::Memory,
+                () if table.is::<ListingTable>() => TableKind::Files,
                 () => return None,
             };
             let (has_limit, has_filter) = (scan.fetch.is_some(), !scan.filters.is_empty());

@@ -14,7 +14,7 @@ use datafusion::sql::sqlparser::dialect::dialect_from_str;
 
 use super::errors::SessionError;
 use super::limits::Limits;
-use super::tables::{Gathered, Tables};
+use super::tables::{GatheredStatement, Tables};
 use super::threads::stack_for_trees;
 use super::{cluster, folders, spill_folders, statement, tokenizers, warnings, writes};
 use datafusion_simjoin::internals::session::restored;
@@ -23,12 +23,12 @@ use simjoin_files as files;
 
 /// The limits of a session, and the memory of its tables.
 #[derive(Debug, Default)]
-pub struct Held {
+pub struct SessionMemory {
     limits: Limits,
     tables: Tables,
 }
 
-impl Held {
+impl SessionMemory {
     /// A session with `limits`, and no tables yet.
     pub fn new(limits: Limits) -> Self {
         Self { limits, tables: Tables::default() }
@@ -95,13 +95,13 @@ impl Watch for () {
 }
 
 /// A statement that can run.
-pub struct Prepared {
+pub struct PreparedStatement {
     /// The query, or the result of the statement.
     pub frame: DataFrame,
     /// Probable mistakes, which the plan shows.
     pub warnings: Vec<String>,
     /// The rows of an INSERT under a limit, which the frame reads.
-    pub gathered: Option<Gathered>,
+    pub gathered: Option<GatheredStatement>,
 }
 
 /// Plans a statement; one that changes the session (SET, CREATE, DROP) has run afterwards. `None` for
@@ -113,7 +113,7 @@ pub async fn prepare(
     statement: Statement,
     params: Option<ParamValues>,
     watch: &impl Watch,
-) -> Result<Option<Prepared>, SessionError> {
+) -> Result<Option<PreparedStatement>, SessionError> {
     files::forget_files(&ctx.runtime_env());
     cluster::name_statement(ctx, &statement)?;
     let mut plan = statement::plan(ctx, statement).await?;
@@ -138,5 +138,5 @@ pub async fn prepare(
     warnings.extend(warnings::of_vectors(&plan));
     warnings.extend(warnings::of_divisions(&plan));
     writes::check_columns(&plan)?;
-    Ok(Some(Prepared { frame: DataFrame::new(state, plan), warnings, gathered }))
+    Ok(Some(PreparedStatement { frame: DataFrame::new(state, plan), warnings, gathered }))
 }

@@ -1,4 +1,4 @@
-//! How much of the files of a statement has been read, for its progress.
+//! The part of a statement's files that has been read, for its progress.
 //!
 //! Readers of CSV and JSON count rows, of which a file says no number beforehand, and not bytes. The
 //! store of local files gives them an open file; a second handle of it has the same position.

@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use datafusion::execution::memory_pool::human_readable_size;
+use datafusion_simjoin::functions;
 use indicatif::HumanCount;
 
 use super::operator::Operator;
@@ -17,7 +18,7 @@ const MANY_POSTINGS: u64 = 10_000;
 /// Pairs of rows that a condition was evaluated for, for each row of the result, above which most of
 /// the work of the condition was in vain.
 const MANY_RESIDUALS: u64 = 10;
-/// How many times more rows than the other side the build side has where exchanging them helps.
+/// The ratio of build rows to probe rows from which exchanging the sides helps.
 const LARGER: u64 = 2;
 
 /// The place where a statement ran.
@@ -49,7 +50,7 @@ impl Ran {
 
 /// A part of the work of a similarity join.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Phase {
+enum JoinPhase {
     Encode,
     Order,
     Choose,
@@ -60,7 +61,7 @@ enum Phase {
     Output,
 }
 
-impl Phase {
+impl JoinPhase {
     const ALL: [(Self, &'static [&'static str], &'static str); 8] = [
         (Self::Encode, &["build_encode_time", "probe_encode_time"], "encoding the rows"),
         (Self::Order, &["order_time"], "putting the build side in order"),
@@ -74,15 +75,15 @@ impl Phase {
 }
 
 /// A similarity join with the times of its phases, which are sums over partitions.
-struct Join<'a> {
+struct TimedJoin<'a> {
     operator: &'a Operator,
-    times: Vec<(Phase, &'static str, Duration)>,
+    times: Vec<(JoinPhase, &'static str, Duration)>,
 }
 
-impl<'a> Join<'a> {
+impl<'a> TimedJoin<'a> {
     fn of(operator: &'a Operator) -> Option<Self> {
         operator.predicate()?;
-        let times = Phase::ALL.iter().map(|(phase, counters, words)| {
+        let times = JoinPhase::ALL.iter().map(|(phase, counters, words)| {
             (*phase, *words, counters.iter().map(|counter| operator.time(counter)).sum())
         });
         Some(Self { operator, times: times.collect() })
@@ -96,6 +97,14 @@ impl<'a> Join<'a> {
         without_types(self.operator.predicate().unwrap_or_default())
     }
 
+    /// Whether the driving predicate compares sets.
+    fn is_of_sets(&self) -> bool {
+        let predicate = self.operator.predicate().unwrap_or_default();
+        let measures =
+            functions::all().into_iter().filter(|udf| functions::measure_of(udf).is_some());
+        measures.map(|udf| format!("{}(", udf.name())).any(|call| predicate.contains(&call))
+    }
+
     fn count(&self, counter: &str) -> u64 {
         self.operator.count(counter)
     }
@@ -105,9 +114,9 @@ impl<'a> Join<'a> {
     }
 
     /// The phase that took the greatest part.
-    fn greatest(&self) -> (Phase, &'static str, Duration) {
+    fn greatest(&self) -> (JoinPhase, &'static str, Duration) {
         let greatest = self.times.iter().max_by_key(|(_, _, time)| *time).copied();
-        greatest.unwrap_or((Phase::Filter, "finding candidates", Duration::ZERO))
+        greatest.unwrap_or((JoinPhase::Filter, "finding candidates", Duration::ZERO))
     }
 }
 
@@ -115,10 +124,10 @@ impl<'a> Join<'a> {
 /// similarity join.
 pub fn of(plan: &[&Operator], took: Took, ran: Ran) -> Option<String> {
     let elapsed = took.running;
-    let mut joins: Vec<Join<'_>> = plan.iter().copied().filter_map(Join::of).collect();
+    let mut joins: Vec<TimedJoin<'_>> = plan.iter().copied().filter_map(TimedJoin::of).collect();
     joins.sort_by_key(|join| std::cmp::Reverse(join.work()));
     let costliest = joins.first()?;
-    let in_joins: Duration = joins.iter().map(Join::work).sum();
+    let in_joins: Duration = joins.iter().map(TimedJoin::work).sum();
     let others = plan.iter().copied().filter(|operator| operator.predicate().is_none());
     let others: Vec<(&Operator, Duration)> =
         others.map(|operator| (operator, work_of(operator))).collect();
@@ -180,7 +189,7 @@ fn work_of(operator: &Operator) -> Duration {
 }
 
 /// Changes that would make a join faster.
-fn advice(join: &Join<'_>, elapsed: Duration) -> Vec<String> {
+fn advice(join: &TimedJoin<'_>, elapsed: Duration) -> Vec<String> {
     let mut advice = vec![];
     advice.extend(of_disk(join));
     let opening = join.operator.time("device_open_time");
@@ -192,17 +201,17 @@ fn advice(join: &Join<'_>, elapsed: Duration) -> Vec<String> {
     }
     advice.extend(of_sides(join));
     advice.extend(match join.greatest().0 {
-        Phase::Encode => Some(of_encoding(join)),
-        Phase::Choose => Some(of_choice(join)),
-        Phase::Order | Phase::Index | Phase::Upload => None,
-        Phase::Filter => Some(of_candidates(join)),
-        Phase::Verify => Some(of_verification(join)),
-        Phase::Output => Some(of_output(join)),
+        JoinPhase::Encode => Some(of_encoding(join)),
+        JoinPhase::Choose => Some(of_choice(join)),
+        JoinPhase::Order | JoinPhase::Index | JoinPhase::Upload => None,
+        JoinPhase::Filter => Some(of_candidates(join)),
+        JoinPhase::Verify => Some(of_verification(join)),
+        JoinPhase::Output => Some(of_output(join)),
     });
     advice
 }
 
-fn of_disk(join: &Join<'_>) -> Option<String> {
+fn of_disk(join: &TimedJoin<'_>) -> Option<String> {
     let pieces = join.count("spill_passes");
     if pieces == 0 {
         return None;
@@ -223,9 +232,10 @@ fn of_disk(join: &Join<'_>) -> Option<String> {
 }
 
 /// Whether the larger side was built.
-fn of_sides(join: &Join<'_>) -> Option<String> {
+fn of_sides(join: &TimedJoin<'_>) -> Option<String> {
     let (build, probe) = (join.count("build_rows"), join.count("probe_rows"));
-    let matters = [Phase::Encode, Phase::Order, Phase::Index].contains(&join.greatest().0);
+    let matters =
+        [JoinPhase::Encode, JoinPhase::Order, JoinPhase::Index].contains(&join.greatest().0);
     let build_side = ["left", "right"].into_iter().find(|side| join.has(&format!("build={side}")));
     let (side, true) = (build_side?, matters && build > probe.saturating_mul(LARGER)) else {
         return None;
@@ -239,7 +249,7 @@ fn of_sides(join: &Join<'_>) -> Option<String> {
     ))
 }
 
-fn of_choice(join: &Join<'_>) -> String {
+fn of_choice(join: &TimedJoin<'_>) -> String {
     let chosen = join.operator.description.split_once(", chosen=").map_or("", |(_, rest)| rest);
     let name: String = chosen.chars().take_while(|c| c.is_alphanumeric() || *c == '-').collect();
     match name.as_str() {
@@ -249,7 +259,7 @@ fn of_choice(join: &Join<'_>) -> String {
 }
 
 /// Tokenizers in a view below the join are not seen in its description.
-fn of_encoding(join: &Join<'_>) -> String {
+fn of_encoding(join: &TimedJoin<'_>) -> String {
     let tokenizes = ["qgrams(", "word_tokens(", "shingles("].iter().any(|name| join.has(name));
     let stored = match tokenizes {
         true => ", or tokens stored in a Parquet file save encoding",
@@ -261,7 +271,7 @@ fn of_encoding(join: &Join<'_>) -> String {
 }
 
 /// A bound that leaves fewer pairs, and a key unless there is one.
-fn stronger(join: &Join<'_>) -> String {
+fn stronger(join: &TimedJoin<'_>) -> String {
     let bound = match join.predicate().contains("distance(") {
         true => "a lesser distance",
         false => "a greater threshold",
@@ -272,10 +282,10 @@ fn stronger(join: &Join<'_>) -> String {
     }
 }
 
-fn of_candidates(join: &Join<'_>) -> String {
-    let entries = join.count("postings").checked_div(join.count("probe_distinct_sets").max(1));
+fn of_candidates(join: &TimedJoin<'_>) -> String {
+    let entries = join.count("postings").checked_div(join.count("probe_items").max(1));
     let entries = entries.unwrap_or(0);
-    if entries > MANY_POSTINGS && join.count("build_tokens") > 0 {
+    if entries > MANY_POSTINGS && join.is_of_sets() {
         return format!(
             "{} index entries were read for each set, because sets share frequent tokens: {}, longer \
              q-grams, or leaving out frequent words helps",
@@ -286,7 +296,7 @@ fn of_candidates(join: &Join<'_>) -> String {
     format!("{} leaves less to search", stronger(join))
 }
 
-fn of_verification(join: &Join<'_>) -> String {
+fn of_verification(join: &TimedJoin<'_>) -> String {
     let (verified, matches) = (join.count("verified"), join.count("matches"));
     if matches * 2 >= verified {
         return format!(
@@ -304,7 +314,7 @@ fn of_verification(join: &Join<'_>) -> String {
     )
 }
 
-fn of_output(join: &Join<'_>) -> String {
+fn of_output(join: &TimedJoin<'_>) -> String {
     let (residuals, rows) = (join.count("residual_rows"), join.count("output_rows"));
     if residuals > rows.max(1) * MANY_RESIDUALS {
         return format!(
@@ -354,20 +364,20 @@ mod tests {
         for (description, counts, times, expected) in [
             (
                 SELF,
-                &[("postings", 5_000), ("probe_distinct_sets", 100)][..],
+                &[("postings", 5_000), ("probe_items", 100)][..],
                 &[("filter_time", 900), ("verify_time", 100)][..],
                 "100% in jaccard(a.t, b.t) >= 0.8, most of it (900 ms) finding candidates\n\
                  a greater threshold, or a blocking key (AND a.year = b.year) leaves less to search",
             ),
             (
                 SELF,
-                &[("postings", 5_000_000), ("probe_distinct_sets", 100), ("build_tokens", 7)],
+                &[("postings", 5_000_000), ("probe_items", 100)],
                 &[("filter_time", 900)],
                 "50,000 index entries were read for each set, because sets share frequent tokens",
             ),
             (
                 VECTORS,
-                &[("postings", 5_000_000), ("probe_distinct_sets", 100)],
+                &[("postings", 5_000_000), ("probe_items", 100), ("build_values", 7)],
                 &[("filter_time", 900)],
                 "a lesser distance, or a key with more values leaves less to search",
             ),

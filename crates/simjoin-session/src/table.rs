@@ -20,7 +20,7 @@ const LONGEST_CELL: usize = 2000;
 /// be turned.
 const LEGIBLE: usize = 20;
 
-/// How many rows the table format prints.
+/// The number of rows that the table format prints.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MaxRows {
     /// A number of rows.
@@ -56,7 +56,7 @@ pub enum Expanded {
 
 /// The width that tables are fitted to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Columns {
+pub enum TableWidth {
     /// The width of the terminal, if standard output is one; otherwise no limit.
     Auto,
     /// A number of columns.
@@ -65,7 +65,7 @@ pub enum Columns {
     Unlimited,
 }
 
-impl FromStr for Columns {
+impl FromStr for TableWidth {
     type Err = String;
 
     fn from_str(text: &str) -> std::result::Result<Self, String> {
@@ -80,7 +80,7 @@ impl FromStr for Columns {
     }
 }
 
-impl std::fmt::Display for Columns {
+impl std::fmt::Display for TableWidth {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Auto => f.write_str("auto"),
@@ -106,11 +106,11 @@ impl Fit {
     pub const NONE: Self = Self { width: None, expanded: Expanded::Off, whole_cells: true };
 
     /// The fit of a table into `columns`.
-    pub fn new(columns: Columns, expanded: Expanded) -> Self {
+    pub fn new(columns: TableWidth, expanded: Expanded) -> Self {
         let width = match columns {
-            Columns::Auto => terminal_width(),
-            Columns::Limited(columns) => Some(columns),
-            Columns::Unlimited => None,
+            TableWidth::Auto => terminal_width(),
+            TableWidth::Limited(columns) => Some(columns),
+            TableWidth::Unlimited => None,
         };
         Self { width, expanded, whole_cells: width.is_none() }
     }
@@ -123,9 +123,9 @@ fn terminal_width() -> Option<usize> {
     (columns > 0).then_some(usize::from(columns))
 }
 
-/// How the rows of a table are laid out, which its first part decides.
+/// The layout of a table's rows, which its first part decides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Form {
+enum TableLayout {
     Framed,
     Turned,
 }
@@ -141,7 +141,7 @@ pub struct TableWriter {
     held_rows: usize,
     printed: usize,
     left_out: bool,
-    form: Option<Form>,
+    form: Option<TableLayout>,
     /// The widths of the columns of the last part.
     widths: Vec<usize>,
 }
@@ -200,8 +200,8 @@ impl TableWriter {
             self.lay_out(&mut text)?;
         }
         match self.form {
-            Some(Form::Turned) if self.left_out => text.push_str("-[ … ]\n"),
-            Some(Form::Framed) => {
+            Some(TableLayout::Turned) if self.left_out => text.push_str("-[ … ]\n"),
+            Some(TableLayout::Framed) => {
                 if self.left_out {
                     let dots = vec![Cell::new(".", 1); self.widths.len()];
                     (0..3).for_each(|_| push_row(&mut text, &dots, &self.widths));
@@ -248,16 +248,18 @@ impl TableWriter {
         let is_first = self.form.is_none();
         let form = *self.form.get_or_insert(match self.fit.expanded {
             // A turned table without rows would be nothing at all.
-            Expanded::Off => Form::Framed,
-            _ if rows.is_empty() => Form::Framed,
-            Expanded::Auto if legible => Form::Framed,
-            Expanded::On | Expanded::Auto => Form::Turned,
+            Expanded::Off => TableLayout::Framed,
+            _ if rows.is_empty() => TableLayout::Framed,
+            Expanded::Auto if legible => TableLayout::Framed,
+            Expanded::On | Expanded::Auto => TableLayout::Turned,
         });
         match form {
-            Form::Framed => {
+            TableLayout::Framed => {
                 push_framed(text, is_first.then_some(&headings), &rows, &natural, &widths)
             }
-            Form::Turned => push_turned(text, &headings, &rows, self.printed, self.fit.width),
+            TableLayout::Turned => {
+                push_turned(text, &headings, &rows, self.printed, self.fit.width)
+            }
         }
         self.widths = widths;
         self.printed += self.held_rows;

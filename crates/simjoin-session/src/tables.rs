@@ -37,7 +37,7 @@ use simjoin_core::util::buffers::SeenBuffers;
 pub struct Tables(Mutex<Option<(Arc<dyn MemoryPool>, MemoryReservation)>>);
 
 /// A statement whose rows have been gathered, and their memory.
-pub struct Gathered {
+pub struct GatheredStatement {
     /// The statement, over the rows.
     pub plan: LogicalPlan,
     _memory: Arc<MemoryReservation>,
@@ -56,7 +56,7 @@ impl Tables {
         ctx: &SessionContext,
         plan: &LogicalPlan,
         watch: impl FnOnce(&Arc<dyn ExecutionPlan>),
-    ) -> Result<Option<Gathered>> {
+    ) -> Result<Option<GatheredStatement>> {
         let pool = Arc::clone(&ctx.runtime_env().memory_pool);
         let mut plan = plan.clone();
         let (name, input) = match &mut plan {
@@ -100,7 +100,7 @@ impl Tables {
         let table = StreamingTable::try_new(schema, vec![Arc::new(rows)])?;
         let source = provider_as_source(Arc::new(table));
         *input = Arc::new(LogicalPlanBuilder::scan("gathered", source, None)?.build()?);
-        Ok(Some(Gathered { plan, _memory: memory }))
+        Ok(Some(GatheredStatement { plan, _memory: memory }))
     }
 
     /// Reserves what all tables in memory take, now that a statement has changed some of them.

@@ -83,7 +83,7 @@ fn matches(name: &str, pattern: Option<&str>) -> bool {
 }
 
 /// A table, with its columns where these are asked for.
-struct Table {
+struct CatalogTable {
     name: String,
     kind: &'static str,
     columns: Vec<Field>,
@@ -129,7 +129,7 @@ pub(super) async fn objects(
                     }
                     let fields = table.schema();
                     let columns = fields.fields().iter().map(|field| field.as_ref().clone());
-                    tables.push(Table { name, kind, columns: columns.collect() });
+                    tables.push(CatalogTable { name, kind, columns: columns.collect() });
                 }
             }
             tables_of.push(tables.len() - before);
@@ -149,7 +149,11 @@ pub(super) async fn objects(
     RecordBatch::try_new(Arc::clone(&GET_OBJECTS_SCHEMA), columns).map_err(of_engine)
 }
 
-fn table_array(tables: &[Table], with_columns: bool, pattern: Option<&str>) -> Result<ArrayRef> {
+fn table_array(
+    tables: &[CatalogTable],
+    with_columns: bool,
+    pattern: Option<&str>,
+) -> Result<ArrayRef> {
     let (mut columns, mut places, mut columns_of) = (vec![], vec![], vec![]);
     for table in tables {
         let before = columns.len();

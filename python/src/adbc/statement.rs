@@ -8,7 +8,7 @@ use arrow::datatypes::{DataType, Field, Int64Type, Schema, UInt64Type};
 use datafusion::common::metadata::ScalarAndMetadata;
 use datafusion::common::{ParamValues, ScalarValue, TableReference};
 use datafusion::datasource::MemTable;
-use simjoin_session::host::{Host, Outcome};
+use simjoin_session::host::{Host, StatementFrame};
 
 use super::{
     Reader, block_on, invalid, not_implemented, number, of_engine, of_host, text_of, unknown,
@@ -61,7 +61,7 @@ impl SqlStatement {
     }
 
     /// Plans the text with the values of one row; what is no query runs.
-    fn run(&mut self, params: Option<ParamValues>) -> Result<Outcome> {
+    fn run(&mut self, params: Option<ParamValues>) -> Result<StatementFrame> {
         let (host, sql) = (self.host.clone(), self.sql()?);
         self.task(async move { host.run(&sql, params).await.map_err(of_host) })
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::engine::{Collection, ItemId, ProbeUnit};
 use crate::exec::build_side::BuildSide;
-use crate::exec::layout::Layout;
+use crate::exec::layout::JoinLayout;
 use crate::exec::rows::payload::Payload;
 use crate::exec::rows::visited::Visit;
 
@@ -25,7 +25,7 @@ pub(crate) struct ProbeBatch {
     pub ranks: Option<Vec<u32>>,
     /// Whether matches of its items tell everything, where those of other batches may not.
     pub items_suffice: bool,
-    pub counted: Counted,
+    pub counted: MatchCounts,
     /// Rows of pairs that are materialised at once.
     pub rows_at_once: usize,
     /// The bytes reserved for the batch.
@@ -39,14 +39,14 @@ impl ProbeBatch {
         ProbeUnit { number, items: Arc::clone(&self.items), range }
     }
 
-    /// Whether it is counted how often the rows of the batch match.
+    /// Whether the batch counts the matches of its rows.
     pub(crate) fn is_counted(&self) -> bool {
         !self.counted.matches.is_empty()
     }
 
     /// Whether every row of an item has a match, where rows are counted.
     pub(crate) fn has_matched(&self, item: ItemId) -> bool {
-        let Counted { matches, first_place, .. } = &self.counted;
+        let MatchCounts { matches, first_place, .. } = &self.counted;
         let has_match = |place: u32| matches.get((place - first_place) as usize) > Some(&0);
         self.items.groups().slots(item..item + 1).all(has_match)
     }
@@ -54,7 +54,7 @@ impl ProbeBatch {
 
 /// The numbers of matches of the probe rows of a batch.
 #[derive(Debug, Default)]
-pub(crate) struct Counted {
+pub(crate) struct MatchCounts {
     /// The row pairs found, by item of the batch's range or, where a residual decides, by place.
     pub matches: Vec<u64>,
     /// By counted column, the row pairs in which the column is not NULL; empty where all row pairs
@@ -64,9 +64,9 @@ pub(crate) struct Counted {
     pub first_place: u32,
 }
 
-impl Counted {
+impl MatchCounts {
     /// Counts of 0 for the items or rows of `batch`, where `layout` counts probe rows.
-    pub(crate) fn of_batch(layout: &Layout, batch: &ProbeBatch, build: &BuildSide) -> Self {
+    pub(crate) fn of_batch(layout: &JoinLayout, batch: &ProbeBatch, build: &BuildSide) -> Self {
         let places = batch.items.groups().slots(batch.range.clone());
         let Some(len) = Self::len(layout, batch) else { return Self::default() };
         let partners = build.partners.iter();
@@ -78,7 +78,7 @@ impl Counted {
     }
 
     /// The number of items or rows of a batch that have counts; `None` where nothing is counted.
-    fn len(layout: &Layout, batch: &ProbeBatch) -> Option<usize> {
+    fn len(layout: &JoinLayout, batch: &ProbeBatch) -> Option<usize> {
         let rows = batch.items.groups().slots(batch.range.clone()).len();
         match (layout.counts_probe(), layout.items_decide()) {
             (false, _) => None,
@@ -88,14 +88,18 @@ impl Counted {
     }
 
     /// The bytes that [`Self::of_batch`] takes.
-    pub(crate) fn bytes_of_batch(layout: &Layout, batch: &ProbeBatch, build: &BuildSide) -> usize {
+    pub(crate) fn bytes_of_batch(
+        layout: &JoinLayout,
+        batch: &ProbeBatch,
+        build: &BuildSide,
+    ) -> usize {
         let columns = build.partners.iter().flatten().count();
         Self::len(layout, batch).map_or(0, |len| (1 + columns) * len * size_of::<u64>())
     }
 
     /// The bytes for `rows` rows of an input joined with itself, of which all may have one item,
     /// and `columns` counted columns. Where items decide, batches are short.
-    pub(crate) fn footprint(layout: &Layout, rows: usize, columns: usize) -> usize {
+    pub(crate) fn footprint(layout: &JoinLayout, rows: usize, columns: usize) -> usize {
         match layout.counts_probe() && !layout.items_decide() {
             true => (1 + columns) * rows * size_of::<u64>(),
             false => 0,

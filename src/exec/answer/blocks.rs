@@ -12,7 +12,7 @@ use datafusion::logical_expr::Operator;
 use crate::engine::{ItemPair, Match, MatchOrder, Orders, RowGroups};
 use crate::exec::answer::batch::ProbeBatch;
 use crate::exec::build_side::BuildSide;
-use crate::exec::layout::{Layout, RowOrder};
+use crate::exec::layout::{JoinLayout, RowOrder};
 use crate::spec::Side;
 
 /// Stretches looked at in one call of [`Expansion::fill`]: some milliseconds.
@@ -183,7 +183,7 @@ pub(crate) struct RankedOrder<'a> {
 impl<'a> ExpansionInput<'a> {
     /// The input for matches that hold in the orders `matched`. `mirrored` exchanges the sides.
     pub(crate) fn new(
-        layout: &Layout,
+        layout: &JoinLayout,
         batch: &'a ProbeBatch,
         build: &'a BuildSide,
         (matched, mirrored): (MatchOrder, bool),

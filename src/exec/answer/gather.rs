@@ -6,7 +6,7 @@ use datafusion::common::Result;
 
 use crate::engine::{MatchOrder, Orders};
 use crate::exec::answer::Answer;
-use crate::exec::answer::batch::{Counted, ProbeBatch};
+use crate::exec::answer::batch::{MatchCounts, ProbeBatch};
 use crate::exec::answer::blocks::RowPairs;
 use crate::exec::answer::marks::{note_blocks, note_places};
 use crate::exec::answer::pairs::PairColumns;
@@ -15,7 +15,7 @@ use crate::exec::sink::PairSink;
 use crate::spec::Residual;
 
 /// The batch that gathered pairs of rows belong to.
-pub(super) struct Gathered {
+pub(super) struct GatheredBatch {
     unit: u32,
     payload: Arc<Payload>,
     /// Whether the pairs are given with the probe row on the probe side, and whether on the other
@@ -26,7 +26,7 @@ pub(super) struct Gathered {
 }
 
 /// Pairs that are to be given out: few enough for a batch, by the bytes of their rows.
-pub(super) struct Part {
+pub(super) struct PairBatch {
     pairs: RowPairs,
     bytes: usize,
     /// The rows of the left and of the right side.
@@ -55,7 +55,7 @@ impl Answer {
         });
         if !goes_on {
             self.flush()?;
-            self.gathered = Some(Gathered { unit, payload, orders, connects });
+            self.gathered = Some(GatheredBatch { unit, payload, orders, connects });
         }
         Ok(())
     }
@@ -64,7 +64,7 @@ impl Answer {
     /// them.
     pub(super) fn flush_batch(&mut self, batch: &mut ProbeBatch) -> Result<()> {
         let joinable = Arc::ptr_eq(&batch.payload, &self.build.payload) && !batch.is_counted();
-        let ends = |gathered: &mut Gathered| gathered.unit == batch.number && !joinable;
+        let ends = |gathered: &mut GatheredBatch| gathered.unit == batch.number && !joinable;
         match self.gathered.take_if(ends) {
             Some(gathered) => self.flush_orders(&gathered, &mut batch.counted),
             None => Ok(()),
@@ -86,11 +86,11 @@ impl Answer {
     }
 
     /// Decides the gathered pairs, in one order of their sides or in both, and gives them out.
-    fn flush_orders(&mut self, gathered: &Gathered, counted: &mut Counted) -> Result<()> {
+    fn flush_orders(&mut self, gathered: &GatheredBatch, counted: &mut MatchCounts) -> Result<()> {
         if self.pairs.is_empty() {
             return Ok(());
         }
-        let Gathered { payload, orders: [given, exchanged], connects, .. } = gathered;
+        let GatheredBatch { payload, orders: [given, exchanged], connects, .. } = gathered;
         let build = Arc::clone(&self.build.payload);
         let (left, right) = self.layout.left_right(payload, &build);
         if *given {
@@ -130,7 +130,7 @@ impl Answer {
         &mut self,
         payloads: [&Arc<Payload>; 2],
         connects: bool,
-        counted: &mut Counted,
+        counted: &mut MatchCounts,
     ) -> Result<()> {
         let pairs = std::mem::take(&mut self.pairs);
         let most = self.output.limits().bytes;
@@ -155,7 +155,7 @@ impl Answer {
         bytes: Option<usize>,
         payloads: [&Arc<Payload>; 2],
         connects: bool,
-        counted: &mut Counted,
+        counted: &mut MatchCounts,
     ) -> Result<()> {
         let of_sides = payloads.map(|payload| payload.as_ref());
         let mut columns = PairColumns::new(&self.layout, pairs, of_sides);
@@ -175,7 +175,11 @@ impl Answer {
                 Some(bytes) => {
                     let bytes = bytes * columns.len() / pairs.len().max(1);
                     let pairs = columns.kept_pairs()?;
-                    self.parts.push_back(Part { pairs, bytes, payloads: payloads.map(Arc::clone) });
+                    self.parts.push_back(PairBatch {
+                        pairs,
+                        bytes,
+                        payloads: payloads.map(Arc::clone),
+                    });
                 }
             },
             PairSink::Total => self.total += columns.len() as u64,
@@ -186,7 +190,7 @@ impl Answer {
 
     /// Gives out pairs that wait; `false` where there are none.
     pub(super) fn push_part(&mut self) -> Result<bool> {
-        let Some(Part { pairs, bytes, payloads }) = self.parts.pop_front() else {
+        let Some(PairBatch { pairs, bytes, payloads }) = self.parts.pop_front() else {
             return Ok(false);
         };
         let of_sides = payloads.each_ref().map(|payload| payload.as_ref());

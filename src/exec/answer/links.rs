@@ -19,7 +19,7 @@ use crate::exec::answer::Answer;
 use crate::exec::answer::batch::ProbeBatch;
 use crate::exec::answer::blocks::{Block, RowPairs};
 use crate::exec::build_side::{BuildSide, Connected};
-use crate::exec::layout::Layout;
+use crate::exec::layout::JoinLayout;
 use crate::exec::rows::ranks::Ranks;
 use crate::exec::rows::visited::Visited;
 
@@ -35,8 +35,8 @@ pub(super) struct Links {
 }
 
 /// The rows of the items of matches.
-struct Rows<'a> {
-    layout: &'a Layout,
+struct MatchedRows<'a> {
+    layout: &'a JoinLayout,
     batch: &'a ProbeBatch,
     build: &'a BuildSide,
     /// Ranks by place of the build rows, where rows of equal rank make no pair.
@@ -45,7 +45,7 @@ struct Rows<'a> {
 
 impl Links {
     /// Adds what a run of matches connects, each of which connects something anew.
-    fn add(&mut self, rows: &Rows<'_>, given: &Visited, run: MatchRun<'_>) {
+    fn add(&mut self, rows: &MatchedRows<'_>, given: &Visited, run: MatchRun<'_>) {
         for found in run.matches {
             let Match { probe, build, .. } = *found;
             let is_first = given.mark(build as usize);
@@ -65,7 +65,7 @@ impl Links {
 
     /// Adds the blocks of a match: the first row of each item with the first row of the other one, or
     /// with all its rows where no match has connected that item before.
-    fn push(&mut self, rows: &Rows<'_>, found: &Match, all_build: bool, all_probe: bool) {
+    fn push(&mut self, rows: &MatchedRows<'_>, found: &Match, all_build: bool, all_probe: bool) {
         let probe = rows.batch.items.groups().slots(found.probe..found.probe + 1);
         let build = rows.build.items.groups().slots(found.build..found.build + 1);
         let one = |slots: &Range<u32>| slots.start..(slots.start + 1).min(slots.end);
@@ -77,7 +77,13 @@ impl Links {
     }
 
     /// Adds a block in which one side has one row, without rows of its rank where these make no pair.
-    fn push_block(&mut self, rows: &Rows<'_>, found: &Match, probe: Range<u32>, build: Range<u32>) {
+    fn push_block(
+        &mut self,
+        rows: &MatchedRows<'_>,
+        found: &Match,
+        probe: Range<u32>,
+        build: Range<u32>,
+    ) {
         let sides = |probe: u32, build: u32| {
             let (left, right) = rows.layout.left_right(probe, build);
             [left, right]
@@ -167,7 +173,7 @@ impl Answer {
         {
             let (layout, build) = (&*self.layout, &*self.build);
             let ranks = build.ranks.as_ref().filter(|_| layout.parts_equal());
-            self.links.add(&Rows { layout, batch, build, ranks }, given, run);
+            self.links.add(&MatchedRows { layout, batch, build, ranks }, given, run);
         }
         let rows_at_once = batch.rows_at_once;
         let limit = rows_at_once.min(self.output.rows_to_full());

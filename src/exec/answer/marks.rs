@@ -5,18 +5,18 @@ use std::ops::Range;
 use datafusion::common::Result;
 
 use crate::engine::{ItemId, Match};
-use crate::exec::answer::batch::Counted;
+use crate::exec::answer::batch::MatchCounts;
 use crate::exec::answer::blocks::RowPairs;
 use crate::exec::answer::pairs::PairColumns;
 use crate::exec::build_side::BuildSide;
-use crate::exec::layout::Layout;
+use crate::exec::layout::JoinLayout;
 
 /// Adds matches of items to the counts of a batch whose first item is `first`.
 pub(super) fn note_items(
     build: &BuildSide,
     matches: &[Match],
     first: ItemId,
-    counted: &mut Counted,
+    counted: &mut MatchCounts,
 ) {
     let groups = build.items.groups();
     add_to_groups(matches, first, &mut counted.matches, |build| {
@@ -33,10 +33,10 @@ pub(super) fn note_items(
 
 /// Notes the counts and marks that blocks of row pairs give for each of their rows.
 pub(super) fn note_blocks(
-    layout: &Layout,
+    layout: &JoinLayout,
     build: &BuildSide,
     pairs: &RowPairs,
-    counted: &mut Counted,
+    counted: &mut MatchCounts,
 ) {
     let (probe_side, build_side) = (layout.probe as usize, layout.build() as usize);
     let mut marked = MarkedPlaces::default();
@@ -64,10 +64,10 @@ pub(super) fn note_blocks(
 
 /// Notes the counts and marks of each row in pairs of rows that passed the residual.
 pub(super) fn note_places(
-    layout: &Layout,
+    layout: &JoinLayout,
     build: &BuildSide,
     columns: &PairColumns<'_>,
-    counted: &mut Counted,
+    counted: &mut MatchCounts,
 ) -> Result<()> {
     if !counted.matches.is_empty() {
         let probe_places = columns.places(layout.probe)?.values();

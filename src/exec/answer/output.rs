@@ -10,7 +10,7 @@ use datafusion::common::{Result, internal_err};
 use datafusion::execution::TaskContext;
 use datafusion::execution::memory_pool::MemoryLimit;
 
-use crate::exec::layout::Layout;
+use crate::exec::layout::JoinLayout;
 use crate::exec::rows::payload::Payload;
 use crate::spec::{CountOf, OutputColumn, Side};
 
@@ -47,14 +47,14 @@ impl BatchLimits {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RowCounts<'a> {
     pub matches: &'a [u64],
-    /// For each of [`Layout::counted_columns`], the matches in which the column is not NULL; empty
+    /// For each of [`JoinLayout::counted_columns`], the matches in which the column is not NULL; empty
     /// where all matches count.
     pub non_null: &'a [Vec<u64>],
 }
 
 /// Gathers output rows into batches.
 pub(crate) struct Output {
-    layout: Arc<Layout>,
+    layout: Arc<JoinLayout>,
     limits: BatchLimits,
     coalescer: BatchCoalescer,
     /// Rows of a schema without columns, which the coalescer does not count.
@@ -66,7 +66,7 @@ pub(crate) struct Output {
 }
 
 impl Output {
-    pub(crate) fn new(layout: Arc<Layout>, limits: BatchLimits) -> Self {
+    pub(crate) fn new(layout: Arc<JoinLayout>, limits: BatchLimits) -> Self {
         let schema = Arc::clone(&layout.join.schema);
         // Large pieces pass through uncopied.
         let coalescer = BatchCoalescer::new(schema, limits.rows)
@@ -249,7 +249,7 @@ impl Output {
 
 /// A count column for rows of one side. A row without a match stands for itself, padded.
 fn count_values(
-    layout: &Layout,
+    layout: &JoinLayout,
     of: CountOf,
     side: Side,
     payload: &Payload,

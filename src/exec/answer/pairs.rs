@@ -15,7 +15,7 @@ use datafusion::common::{Result, internal_err};
 
 use crate::engine::ItemPair;
 use crate::exec::answer::blocks::RowPairs;
-use crate::exec::layout::Layout;
+use crate::exec::layout::JoinLayout;
 use crate::exec::rows::payload::Payload;
 use crate::spec::{
     Call, OutputColumn, Residual, ResidualColumn, Side, SimilarityJoin, value_array,
@@ -26,7 +26,7 @@ use crate::spec::{
 /// Columns of fixed width are written block by block: stretches of values copied, single values
 /// repeated. The others are taken by the places of the rows, which are spelled out for them only.
 pub(crate) struct PairColumns<'a> {
-    layout: &'a Layout,
+    layout: &'a JoinLayout,
     pairs: &'a RowPairs,
     payloads: [&'a Payload; 2],
     /// The pairs that a residual let through, and their number.
@@ -37,7 +37,11 @@ pub(crate) struct PairColumns<'a> {
 
 impl<'a> PairColumns<'a> {
     /// `payloads` hold the rows of the left and of the right side.
-    pub(crate) fn new(layout: &'a Layout, pairs: &'a RowPairs, payloads: [&'a Payload; 2]) -> Self {
+    pub(crate) fn new(
+        layout: &'a JoinLayout,
+        pairs: &'a RowPairs,
+        payloads: [&'a Payload; 2],
+    ) -> Self {
         Self { layout, pairs, payloads, kept: None, len: pairs.len(), places: Default::default() }
     }
 

@@ -9,13 +9,13 @@ use datafusion::physical_plan::metrics::{Count, Time};
 
 use crate::exec::answer::batch::ProbeBatch;
 use crate::exec::answer::blocks::{Expansion, RowPairs};
-use crate::exec::answer::gather::{Gathered, Part};
+use crate::exec::answer::gather::{GatheredBatch, PairBatch};
 use crate::exec::answer::links::Links;
 use crate::exec::answer::listing::Listing;
 use crate::exec::answer::output::{BatchLimits, Output};
 use crate::exec::answer::totals;
 use crate::exec::build_side::BuildSide;
-use crate::exec::layout::Layout;
+use crate::exec::layout::JoinLayout;
 use crate::exec::metrics::ProbeCounters;
 use crate::exec::sink::PairSink;
 
@@ -25,7 +25,7 @@ use crate::exec::sink::PairSink;
 /// runs, and a batch closes when its last match has been taken: then its rows that are listed one
 /// by one are given out.
 pub(crate) struct Answer {
-    pub(super) layout: Arc<Layout>,
+    pub(super) layout: Arc<JoinLayout>,
     pub(super) build: Arc<BuildSide>,
     /// Whether matches of items tell everything.
     pub(super) items_suffice: bool,
@@ -42,9 +42,9 @@ pub(crate) struct Answer {
     pub(super) mirrored: bool,
     /// Pairs of rows that are not yet decided, and their batch.
     pub(super) pairs: RowPairs,
-    pub(super) gathered: Option<Gathered>,
+    pub(super) gathered: Option<GatheredBatch>,
     /// Decided pairs of rows of very different sizes.
-    pub(super) parts: VecDeque<Part>,
+    pub(super) parts: VecDeque<PairBatch>,
     pub(super) total: u64,
     pub(super) listing: Option<Listing>,
     pub(super) output: Output,
@@ -55,7 +55,7 @@ pub(crate) struct Answer {
 
 impl Answer {
     pub(crate) fn new(
-        layout: Arc<Layout>,
+        layout: Arc<JoinLayout>,
         build: Arc<BuildSide>,
         limits: BatchLimits,
         counters: &ProbeCounters,

@@ -5,13 +5,13 @@ use datafusion::logical_expr::Operator::{Gt, GtEq, Lt, LtEq, NotEq};
 use crate::engine::{MatchOrder, MatchRun, Orders, RowPairCounts};
 use crate::exec::answer::batch::ProbeBatch;
 use crate::exec::build_side::BuildSide;
-use crate::exec::layout::Layout;
+use crate::exec::layout::JoinLayout;
 use crate::exec::rows::ranks::Ranks;
 use crate::exec::sink::PairSink;
 
 /// Whether matches of items tell everything of a join whose build rows have these ranks: no pair of
 /// rows has to be made.
-pub(crate) fn items_suffice(layout: &Layout, ranks: Option<&Ranks>) -> bool {
+pub(crate) fn items_suffice(layout: &JoinLayout, ranks: Option<&Ranks>) -> bool {
     match layout.sink.pairs {
         PairSink::Output | PairSink::Connections | PairSink::Firsts => false,
         PairSink::Rows => layout.items_decide(),
@@ -28,7 +28,7 @@ pub(crate) fn items_suffice(layout: &Layout, ranks: Option<&Ranks>) -> bool {
 
 /// Whether the matches of the items of a batch, which meet the build side in both orders, tell the number of
 /// pairs of rows: no row is equal to a build row by the row order, and none is NULL.
-pub(super) fn batch_suffices(layout: &Layout, batch: &ProbeBatch, build: &BuildSide) -> bool {
+pub(super) fn batch_suffices(layout: &JoinLayout, batch: &ProbeBatch, build: &BuildSide) -> bool {
     let (Some(of_build), Some(of_batch)) = (&build.ranks, &batch.ranks) else { return false };
     layout.sink.pairs == PairSink::Total
         && layout.spec.orders == Orders::Mirrored
@@ -39,7 +39,7 @@ pub(super) fn batch_suffices(layout: &Layout, batch: &ProbeBatch, build: &BuildS
 
 /// The number of row pairs behind a run of matches of a batch.
 pub(super) fn of_run(
-    layout: &Layout,
+    layout: &JoinLayout,
     batch: &ProbeBatch,
     build: &BuildSide,
     run: MatchRun<'_>,
@@ -64,12 +64,12 @@ pub(super) fn of_run(
 }
 
 /// The number of row pairs behind matches that were counted without being given.
-pub(super) fn of_counts(layout: &Layout, counts: RowPairCounts) -> u64 {
+pub(super) fn of_counts(layout: &JoinLayout, counts: RowPairCounts) -> u64 {
     orders(layout) * counts.cross + with_itself(layout, counts.squares, counts.rows)
 }
 
 /// The number of times that a match of two different items counts.
-fn orders(layout: &Layout) -> u64 {
+fn orders(layout: &JoinLayout) -> u64 {
     match (layout.spec.orders, layout.row_order.map(|order| order.operator)) {
         (Orders::Given, _) => 1,
         (Orders::Mirrored | Orders::Unordered, None | Some(NotEq)) => 2,
@@ -80,7 +80,7 @@ fn orders(layout: &Layout) -> u64 {
 
 /// The number of row pairs of items that match themselves. `squares` is the sum of the squares of
 /// their row counts, `rows` the sum of these counts.
-fn with_itself(layout: &Layout, squares: u64, rows: u64) -> u64 {
+fn with_itself(layout: &JoinLayout, squares: u64, rows: u64) -> u64 {
     match layout.row_order.map(|order| order.operator) {
         None => squares,
         Some(Lt | Gt) => (squares - rows) / 2,

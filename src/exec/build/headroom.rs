@@ -20,11 +20,11 @@ pub(crate) struct Headroom {
     /// The reservation in the session's pool: the bytes in use and the headroom.
     held: MemoryReservation,
     pool: Arc<dyn MemoryPool>,
-    state: Mutex<State>,
+    state: Mutex<ReservedBytes>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct ReservedBytes {
     used: usize,
     headroom: usize,
     /// The bytes that are held in any case, in use or not.
@@ -99,7 +99,7 @@ impl Headroom {
     }
 }
 
-impl State {
+impl ReservedBytes {
     fn use_bytes(&mut self, used: usize) {
         self.used = used;
         self.peak = self.peak.max(used);

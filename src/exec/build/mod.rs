@@ -19,14 +19,14 @@ use crate::engine::{
 };
 use crate::exec::answer::totals::items_suffice;
 use crate::exec::build::headroom::Headroom;
-use crate::exec::build::read::{BuildCollector, Outcome, Overflow, Share};
+use crate::exec::build::read::{BuildCollector, Overflow, ReadOutcome, Share};
 use crate::exec::build_side::schedule::Ranges;
 use crate::exec::build_side::{BuildRows, BuildSide, Connected};
 use crate::exec::expected::Expected;
-use crate::exec::layout::Layout;
+use crate::exec::layout::JoinLayout;
 use crate::exec::metrics::BuildMetrics;
 use crate::exec::rows::payload::PayloadBuilder;
-use crate::exec::rows::ranks::{Partners, Ranks, comparable};
+use crate::exec::rows::ranks::{NonNullRows, Ranks, comparable};
 use crate::exec::rows::visited::Visited;
 use crate::exec::sink::PairSink;
 use crate::operator::errors::{is_out_of_device_memory, is_out_of_memory};
@@ -38,7 +38,7 @@ pub(crate) type OnChoice = Arc<dyn Fn(Chosen) + Send + Sync>;
 /// Everything that building needs.
 #[derive(Clone)]
 pub(crate) struct BuildPlan {
-    pub layout: Arc<Layout>,
+    pub layout: Arc<JoinLayout>,
     pub converter: Option<Arc<KeyConverter>>,
     pub strategy: StrategyName,
     pub device: DeviceChoice,
@@ -112,8 +112,8 @@ impl BuildPlan {
             return internal_err!("a task still reads the build side of a similarity join");
         };
         let (plan, reservation, shares) = match collector.finish(shares)? {
-            Outcome::Read { plan, reservation, shares } => (plan, reservation, shares),
-            Outcome::Overflow(overflow, error) => return Ok(Err((overflow, error))),
+            ReadOutcome::Read { plan, reservation, shares } => (plan, reservation, shares),
+            ReadOutcome::Overflow(overflow, error) => return Ok(Err((overflow, error))),
         };
         reading.done();
         let ordering = Instant::now();
@@ -192,10 +192,10 @@ impl BuildPlan {
             .counted_columns()
             .filter_map(|column| self.layout.carried_index(self.layout.build(), column))
             .collect();
-        reservation.try_grow(counted.len() * Partners::footprint(groups))?;
+        reservation.try_grow(counted.len() * NonNullRows::footprint(groups))?;
         let partners = counted
             .iter()
-            .map(|&column| Partners::of_column(groups, &payload, column, cancel))
+            .map(|&column| NonNullRows::of_column(groups, &payload, column, cancel))
             .collect::<Result<Vec<_>>>()?;
         let visited = match (self.layout.marks_build(), self.layout.items_decide()) {
             (true, true) => Some(groups.len() as usize),
@@ -212,7 +212,7 @@ impl BuildPlan {
             + key_ids.size_in_bytes()
             + payload.size_in_bytes()
             + ranks.as_ref().map_or(0, Ranks::size_in_bytes)
-            + partners.iter().flatten().count() * Partners::footprint(groups)
+            + partners.iter().flatten().count() * NonNullRows::footprint(groups)
             + visited.map_or(0, Visited::footprint)
             + connected.map_or(0, Connected::footprint);
         reservation.try_resize(held)?;
@@ -232,9 +232,9 @@ impl BuildPlan {
         let metrics = self.metrics.clone();
         let side = self.prepare(rows, reservation, cancel)?;
         // Not before: rows that memory does not suffice for come again, in smaller pieces.
-        metrics.items.add(side.items.groups().row_count());
-        metrics.distinct_items.add(side.items.groups().len() as usize);
-        metrics.tokens.add(side.encoder.value_count());
+        metrics.item_rows.add(side.items.groups().row_count());
+        metrics.items.add(side.items.groups().len() as usize);
+        metrics.values.add(side.encoder.value_count());
         metrics.keys.add(side.key_ids.len() as usize);
         Ok(side)
     }
@@ -307,7 +307,7 @@ impl BuildPlan {
         self.metrics.peak_bytes.set_max(reservation.size());
         self.metrics.bytes.set(reservation.size());
         let scratch = if self.layout.self_join { 0 } else { rows.encoder.scratch_bytes() };
-        let of_partition = cursor + scratch + Layout::SMALL_BATCH;
+        let of_partition = cursor + scratch + JoinLayout::SMALL_BATCH;
         let partitions = (self.partitions, of_partition);
         let side = BuildSide::new(rows, prepared, ranges, partitions, reservation);
         Ok(Arc::new(side))
@@ -441,7 +441,7 @@ async fn on_thread(
 /// Says which side did not fit, and what would help. The error of a device says so itself.
 pub(crate) fn out_of_memory(
     error: DataFusionError,
-    layout: &Layout,
+    layout: &JoinLayout,
     rows: usize,
 ) -> DataFusionError {
     if !is_out_of_memory(&error) || is_out_of_device_memory(&error) {

@@ -13,10 +13,10 @@ use tokio::runtime::Handle;
 
 use crate::config::SpillChoice;
 use crate::engine::{BuildEncoder, EncodedPart, Growth, KeyDictionary};
-use crate::exec::answer::batch::Counted;
+use crate::exec::answer::batch::MatchCounts;
 use crate::exec::build::headroom::Headroom;
 use crate::exec::build::{BuildPlan, out_of_memory};
-use crate::exec::layout::Layout;
+use crate::exec::layout::JoinLayout;
 use crate::exec::rows::arguments::EncodedArguments;
 use crate::exec::rows::payload::PayloadBuilder;
 use crate::exec::rows::ranks::Ranks;
@@ -57,7 +57,7 @@ pub(crate) struct Overflow {
 }
 
 /// The outcome of reading.
-pub(crate) enum Outcome {
+pub(crate) enum ReadOutcome {
     /// All rows, ready to be indexed.
     Read { plan: BuildPlan, reservation: MemoryReservation, shares: Vec<Share> },
     /// Rows that do not stay in memory, and why.
@@ -125,16 +125,16 @@ impl BuildCollector {
 
     /// The rows read, with the plan and the memory to index them; or the reason why they cannot
     /// stay in memory.
-    pub(crate) fn finish(self, shares: Vec<Share>) -> Result<Outcome> {
+    pub(crate) fn finish(self, shares: Vec<Share>) -> Result<ReadOutcome> {
         if self.overflow.get().is_none() {
             // All shares together may need more than each by itself: now they can still go to disk.
             self.hold(Share::finish_growth(&shares.iter().collect::<Vec<_>>(), &self.plan)?);
         }
         Ok(match self.overflow.into_inner() {
-            None => Outcome::Read { plan: self.plan, reservation: self.reservation, shares },
+            None => ReadOutcome::Read { plan: self.plan, reservation: self.reservation, shares },
             Some(error) => {
                 let held = self.reservation;
-                Outcome::Overflow(Overflow { shares, rest: self.input, held }, error)
+                ReadOutcome::Overflow(Overflow { shares, rest: self.input, held }, error)
             }
         })
     }
@@ -218,7 +218,12 @@ impl BuildCollector {
 
 impl Share {
     /// An input column of the rows that one call added to the encoder.
-    pub(crate) fn column(&self, layout: &Layout, column: usize, push: usize) -> Option<&ArrayRef> {
+    pub(crate) fn column(
+        &self,
+        layout: &JoinLayout,
+        column: usize,
+        push: usize,
+    ) -> Option<&ArrayRef> {
         let builder = match layout.carried_index(layout.build(), column) {
             Some(carried) => self.payload.pieces().get(carried),
             None => self.order_column.pieces().first(),
@@ -247,7 +252,7 @@ impl Share {
         if layout.self_join {
             // Partitions count for different rows, each of them for the items of a range.
             let rows = sum(|s| s.payload.row_count());
-            counts = Counted::footprint(layout, rows, layout.counted_columns().count());
+            counts = MatchCounts::footprint(layout, rows, layout.counted_columns().count());
         }
         let unload = sum(|s| s.encoder.unload_bytes(&s.keys));
         let once = (finish.max(stays + prepare) + columns + counts).max(unload);

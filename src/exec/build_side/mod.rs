@@ -14,7 +14,7 @@ use crate::engine::{Collection, KeyDictionary, PreparedJoin, ProbeEncoder};
 use crate::exec::build_side::parts::Leftovers;
 use crate::exec::build_side::schedule::{Ranges, SpareSlices};
 use crate::exec::rows::payload::Payload;
-use crate::exec::rows::ranks::{Partners, Ranks};
+use crate::exec::rows::ranks::{NonNullRows, Ranks};
 use crate::exec::rows::visited::Visited;
 use crate::util::forest::Forest;
 
@@ -27,12 +27,12 @@ pub(crate) struct BuildRows {
     pub payload: Arc<Payload>,
     /// The bytes of a payload row on average.
     pub row_bytes: usize,
-    /// Ranks of the compared column, for [`Layout::row_order`].
+    /// Ranks of the compared column, for [`JoinLayout::row_order`].
     ///
-    /// [`Layout::row_order`]: crate::exec::layout::Layout::row_order
+    /// [`JoinLayout::row_order`]: crate::exec::layout::JoinLayout::row_order
     pub ranks: Option<Ranks>,
     /// For each column that is counted, `None` where every row counts.
-    pub partners: Vec<Option<Partners>>,
+    pub partners: Vec<Option<NonNullRows>>,
     /// The marks of items (or rows, by place) that have a match, where they are asked for.
     pub visited: Option<Visited>,
     /// The items that matches have connected, where the answer is what connects.

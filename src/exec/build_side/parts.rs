@@ -17,7 +17,7 @@ pub(crate) struct Slice {
 
 /// The rows or items of one probe batch.
 #[derive(Debug, Clone)]
-pub(crate) enum Part {
+pub(crate) enum ProbePart {
     Rows(Slice),
     /// Items of the build side; `has_itemless`: the rows without an item.
     Items {
@@ -26,7 +26,7 @@ pub(crate) enum Part {
     },
 }
 
-impl Part {
+impl ProbePart {
     /// Both halves, the first one first; `None` for a single row or item.
     pub(crate) fn halves(&self) -> Option<[Self; 2]> {
         match self {
@@ -54,11 +54,11 @@ impl Part {
 /// Parts for which a partition found no memory. It leaves them to the partitions that go on, which
 /// have its memory then.
 #[derive(Debug)]
-pub(crate) struct Leftovers(Mutex<Left>);
+pub(crate) struct Leftovers(Mutex<PartsLeft>);
 
 #[derive(Debug)]
-struct Left {
-    parts: Vec<Part>,
+struct PartsLeft {
+    parts: Vec<ProbePart>,
     /// Partitions that will ask for parts before they end.
     takers: usize,
 }
@@ -66,12 +66,12 @@ struct Left {
 impl Leftovers {
     /// The leftovers of `partitions` partitions, each of which asks for parts before it ends.
     pub(crate) fn new(partitions: usize) -> Self {
-        Self(Mutex::new(Left { parts: vec![], takers: partitions }))
+        Self(Mutex::new(PartsLeft { parts: vec![], takers: partitions }))
     }
 
     /// A part that another partition has left. Where there is none, the caller ends, and leaves
     /// nothing.
-    pub(crate) fn take_or_end(&self) -> Option<Part> {
+    pub(crate) fn take_or_end(&self) -> Option<ProbePart> {
         let mut left = self.0.lock();
         let part = left.parts.pop();
         left.takers = left.takers.saturating_sub(usize::from(part.is_none()));
@@ -80,7 +80,7 @@ impl Leftovers {
 
     /// Leaves `parts` to the other partitions, once `free` has given the memory of the caller back.
     /// The caller takes no further part. `false` where it is the last one: it keeps its parts.
-    pub(crate) fn leave(&self, parts: &mut Vec<Part>, free: impl FnOnce()) -> bool {
+    pub(crate) fn leave(&self, parts: &mut Vec<ProbePart>, free: impl FnOnce()) -> bool {
         let mut left = self.0.lock();
         if left.takers <= 1 {
             return false;
@@ -104,11 +104,13 @@ mod tests {
 
     #[test]
     fn the_last_partition_takes_what_the_others_leave() {
-        let items = |range: Range<ItemId>| Part::Items { range, has_itemless: false };
+        let items = |range: Range<ItemId>| ProbePart::Items { range, has_itemless: false };
         let left = Leftovers::new(3);
         let mut freed = 0;
         assert!(left.leave(&mut vec![items(0..1), items(1..2)], || freed += 1));
-        assert!(matches!(left.take_or_end(), Some(Part::Items { range, .. }) if range == (1..2)));
+        assert!(
+            matches!(left.take_or_end(), Some(ProbePart::Items { range, .. }) if range == (1..2))
+        );
         assert!(left.leave(&mut vec![items(1..2)], || freed += 1));
         let mut own = vec![items(5..6)];
         assert!(!left.leave(&mut own, || freed += 1));

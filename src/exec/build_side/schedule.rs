@@ -26,7 +26,7 @@ const MAX_ITEMS: u32 = 1 << 14;
 /// without a consumer takes no range.
 #[derive(Debug)]
 pub(crate) struct Ranges {
-    work: Work,
+    work: ItemWork,
     partitions: u64,
     unit: u32,
     /// The fewest items of a range, but for the last one.
@@ -47,7 +47,7 @@ impl Ranges {
         let unit = prepared.range_unit();
         let plenty = u64::from(unit) * partitions as u64 * 8 <= u64::from(items);
         Self {
-            work: Work::of(&steps, items),
+            work: ItemWork::of(&steps, items),
             partitions: partitions.max(1) as u64,
             unit: if plenty { unit.clamp(1, MAX_ITEMS) } else { 1 },
             least: prepared.least_range().max(1),
@@ -101,7 +101,7 @@ impl Ranges {
 
 /// The family's estimate of the work for each item.
 #[derive(Debug)]
-struct Work {
+struct ItemWork {
     steps: Vec<Step>,
     end: ItemId,
 }
@@ -124,7 +124,7 @@ impl Step {
     }
 }
 
-impl Work {
+impl ItemWork {
     fn of(of_items: &[WorkStep], end: ItemId) -> Self {
         let mut steps: Vec<Step> = vec![];
         let mut before = 0;
@@ -189,7 +189,7 @@ mod tests {
 
     fn ranges(steps: Vec<Step>, end: ItemId, partitions: u64, unit: u32) -> Ranges {
         Ranges {
-            work: Work { steps, end },
+            work: ItemWork { steps, end },
             partitions,
             unit,
             least: 1,

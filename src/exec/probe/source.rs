@@ -12,12 +12,12 @@ use futures::future::poll_fn;
 
 use crate::engine::{Collection, KeyConverter, ProbeUnit, Scratch};
 use crate::exec::answer::ProbeBatch;
-use crate::exec::answer::batch::Counted;
+use crate::exec::answer::batch::MatchCounts;
 use crate::exec::build::headroom::Headroom;
 use crate::exec::build_side::BuildSide;
-use crate::exec::build_side::parts::{Part, Slice};
+use crate::exec::build_side::parts::{ProbePart, Slice};
 use crate::exec::build_side::schedule::SpareSlices;
-use crate::exec::layout::Layout;
+use crate::exec::layout::JoinLayout;
 use crate::exec::metrics::ProbeCounters;
 use crate::exec::rows::arguments::EncodedArguments;
 use crate::exec::rows::feed::SegmentReader;
@@ -59,7 +59,7 @@ impl ProbeInput {
 
 /// The batches that are open.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Held {
+pub(super) struct OpenBatches {
     pub batches: usize,
     pub bytes: usize,
 }
@@ -80,7 +80,7 @@ pub(super) enum Opened {
 /// is open at a time. Where it is short for the only batch, its rows are halved. A partition that
 /// finds no memory for a single row leaves its rows to the others, and ends.
 pub(super) struct ProbeSource {
-    layout: Arc<Layout>,
+    layout: Arc<JoinLayout>,
     build: Arc<BuildSide>,
     input: ProbeInput,
     converter: Option<Arc<KeyConverter>>,
@@ -90,7 +90,7 @@ pub(super) struct ProbeSource {
     kept: Option<Arc<Headroom>>,
     scratch: Scratch,
     /// Parts that were too large for the memory there was, the next one last.
-    waiting: Vec<Part>,
+    waiting: Vec<ProbePart>,
     /// Memory was short.
     short: bool,
     next_number: u32,
@@ -105,7 +105,7 @@ pub(super) type Feed<'a> = &'a mut (dyn FnMut(ProbeUnit) -> Result<()> + Send);
 
 impl ProbeSource {
     pub(super) fn new(
-        layout: Arc<Layout>,
+        layout: Arc<JoinLayout>,
         build: Arc<BuildSide>,
         input: ProbeInput,
         converter: Option<Arc<KeyConverter>>,
@@ -143,7 +143,7 @@ impl ProbeSource {
 
     /// Whether a further batch may be opened beside the open ones. A worker that is out of memory
     /// waits for this one to give its memory back.
-    pub(super) fn may_open(&self, held: Held) -> bool {
+    pub(super) fn may_open(&self, held: OpenBatches) -> bool {
         let most = match self.input {
             ProbeInput::Itself => MOST_OPEN_RANGES,
             ProbeInput::Stream(_) | ProbeInput::Stored(_) => MOST_OPEN,
@@ -189,7 +189,7 @@ impl ProbeSource {
 
     /// The next part of the input; `None` at its end. Nothing is lost where the future is dropped
     /// before it is ready.
-    pub(super) async fn next_part(&mut self) -> Result<Option<Part>> {
+    pub(super) async fn next_part(&mut self) -> Result<Option<ProbePart>> {
         if let Some(part) = self.waiting.pop() {
             return Ok(Some(part));
         }
@@ -202,7 +202,7 @@ impl ProbeSource {
         Ok(next)
     }
 
-    async fn next_of_input(&mut self) -> Result<Option<Part>> {
+    async fn next_of_input(&mut self) -> Result<Option<ProbePart>> {
         Ok(match &mut self.input {
             ProbeInput::Stream(input) => {
                 let BuildSide { prepared, spare, partitions, .. } = self.build.as_ref();
@@ -211,11 +211,11 @@ impl ProbeSource {
                 let rows = shared_rows(spare.rows(), tasks, least).min(prepared.probe_rows());
                 let slice = next_slice(input, spare, rows).await?;
                 self.counters.rows.add(slice.as_ref().map_or(0, RecordBatch::num_rows));
-                slice.map(|rows| Part::Rows(Slice { rows, visit: None }))
+                slice.map(|rows| ProbePart::Rows(Slice { rows, visit: None }))
             }
             ProbeInput::Stored(reader) => {
                 let slice = reader.next().await?;
-                slice.map(|(rows, visit)| Part::Rows(Slice { rows, visit: Some(visit) }))
+                slice.map(|(rows, visit)| ProbePart::Rows(Slice { rows, visit: Some(visit) }))
             }
             ProbeInput::Itself => {
                 let part = match self.build.ranges.next() {
@@ -225,7 +225,7 @@ impl ProbeSource {
                 part.map(|(range, has_itemless)| {
                     let rows = self.build.items.groups().slots(range.clone()).len();
                     self.counters.rows.add(rows);
-                    Part::Items { range, has_itemless }
+                    ProbePart::Items { range, has_itemless }
                 })
             }
         })
@@ -242,8 +242,8 @@ impl ProbeSource {
     /// of the first half, or none before the open batches are complete; the rest waits.
     pub(super) async fn open(
         &mut self,
-        mut part: Part,
-        held: Held,
+        mut part: ProbePart,
+        held: OpenBatches,
         feed: Feed<'_>,
     ) -> Result<Opened> {
         loop {
@@ -300,7 +300,7 @@ impl ProbeSource {
 
     /// Makes a batch of a part once other workers on the same piece have given memory back. An
     /// error where all of them wait for that.
-    async fn wait_for_memory(&mut self, part: &Part, feed: Feed<'_>) -> Result<ProbeBatch> {
+    async fn wait_for_memory(&mut self, part: &ProbePart, feed: Feed<'_>) -> Result<ProbeBatch> {
         let build = Arc::clone(&self.build);
         let shortage = &build.shortage;
         shortage.short.fetch_add(1, Ordering::AcqRel);
@@ -311,7 +311,7 @@ impl ProbeSource {
             let mut freed = pin!(shortage.freed.notified());
             freed.as_mut().enable();
             let all_wait = build.all_are_short();
-            match self.try_open(part, Held::default(), feed) {
+            match self.try_open(part, OpenBatches::default(), feed) {
                 Err(error) if !all_wait && is_out_of_memory(&error) => {}
                 opened => break opened,
             }
@@ -323,10 +323,15 @@ impl ProbeSource {
     }
 
     /// Makes a batch of a part and feeds it to the cursor.
-    fn try_open(&mut self, part: &Part, held: Held, feed: Feed<'_>) -> Result<ProbeBatch> {
+    fn try_open(
+        &mut self,
+        part: &ProbePart,
+        held: OpenBatches,
+        feed: Feed<'_>,
+    ) -> Result<ProbeBatch> {
         let mut batch = match part {
-            Part::Rows(slice) => self.encode(slice, held)?,
-            Part::Items { range, has_itemless } => {
+            ProbePart::Rows(slice) => self.encode(slice, held)?,
+            ProbePart::Items { range, has_itemless } => {
                 let build = &self.build;
                 let (items, payload) = (Arc::clone(&build.items), Arc::clone(&build.payload));
                 let mut batch = self.batch(items, payload);
@@ -334,19 +339,19 @@ impl ProbeSource {
                 batch
             }
         };
-        let counted = Counted::bytes_of_batch(&self.layout, &batch, &self.build);
+        let counted = MatchCounts::bytes_of_batch(&self.layout, &batch, &self.build);
         batch.bytes += counted;
         let all = held.bytes + self.scratch.size_in_bytes() + batch.bytes;
         self.reservation.try_resize(all)?;
-        batch.counted = Counted::of_batch(&self.layout, &batch, &self.build);
+        batch.counted = MatchCounts::of_batch(&self.layout, &batch, &self.build);
         feed(batch.unit())?;
-        self.counters.distinct_items.add(batch.range.len());
+        self.counters.items.add(batch.range.len());
         self.next_number = self.next_number.wrapping_add(1);
         Ok(batch)
     }
 
     /// The items of some rows of the probe input.
-    fn encode(&mut self, slice: &Slice, held: Held) -> Result<ProbeBatch> {
+    fn encode(&mut self, slice: &Slice, held: OpenBatches) -> Result<ProbeBatch> {
         let encode_time = self.counters.encode_time.clone();
         let _timer = encode_time.timer();
         let Slice { rows, visit } = slice;
@@ -395,7 +400,7 @@ impl ProbeSource {
             visit: None,
             ranks: None,
             items_suffice: false,
-            counted: Counted::default(),
+            counted: MatchCounts::default(),
             rows_at_once: 0,
             bytes: 0,
         }

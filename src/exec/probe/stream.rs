@@ -15,9 +15,9 @@ use crate::exec::answer::Answer;
 use crate::exec::answer::output::BatchLimits;
 use crate::exec::build::headroom::Headroom;
 use crate::exec::build_side::BuildSide;
-use crate::exec::layout::Layout;
+use crate::exec::layout::JoinLayout;
 use crate::exec::metrics::ProbeMetrics;
-use crate::exec::probe::source::{Held, Opened, ProbeInput, ProbeSource, wait_for_others};
+use crate::exec::probe::source::{OpenBatches, Opened, ProbeInput, ProbeSource, wait_for_others};
 use crate::operator::errors::is_out_of_memory;
 
 /// Work between two looks at the runtime, which may have cancelled the query.
@@ -25,7 +25,7 @@ const TIME_SLICE: Duration = Duration::from_millis(5);
 
 /// The parts that a partition, or a worker on a piece, starts with.
 pub(crate) struct ProbeSetup {
-    pub layout: Arc<Layout>,
+    pub layout: Arc<JoinLayout>,
     pub input: ProbeInput,
     pub converter: Option<Arc<KeyConverter>>,
     pub reservation: MemoryReservation,
@@ -119,7 +119,7 @@ impl ProbeSetup {
         let reservation = self.reservation.new_empty();
         reservation.try_grow(self.layout.spec.buffer_bytes())?;
         let cursor = build.prepared.open(&reservation)?;
-        keep(build.partition_bytes.max(reservation.size() + Layout::SMALL_BATCH))?;
+        keep(build.partition_bytes.max(reservation.size() + JoinLayout::SMALL_BATCH))?;
         Ok((cursor, reservation))
     }
 
@@ -269,8 +269,8 @@ impl ProbeStream {
         Ok(())
     }
 
-    fn held(&self) -> Held {
-        Held { batches: self.answer.open_batches(), bytes: self.answer.open_bytes() }
+    fn held(&self) -> OpenBatches {
+        OpenBatches { batches: self.answer.open_batches(), bytes: self.answer.open_bytes() }
     }
 
     /// The cursor has ended: the last partition gives out the build rows. A worker that waits for

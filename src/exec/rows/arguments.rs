@@ -5,7 +5,7 @@ use datafusion::common::{Result, exec_err};
 use datafusion::physical_expr::PhysicalExprRef;
 
 use crate::engine::{EncodeInput, KeyConverter, KeyRows};
-use crate::exec::layout::Layout;
+use crate::exec::layout::JoinLayout;
 use crate::spec::Side;
 
 /// Rows encoded without yielding to the runtime. Tests want many slices.
@@ -21,7 +21,7 @@ pub(crate) struct EncodedArguments {
 impl EncodedArguments {
     /// Evaluates what encoding one side's rows takes.
     pub(crate) fn evaluate(
-        layout: &Layout,
+        layout: &JoinLayout,
         side: Side,
         converter: Option<&KeyConverter>,
         batch: &RecordBatch,
@@ -31,7 +31,7 @@ impl EncodedArguments {
 
     /// Evaluates what storing one side's rows takes: the argument itself.
     pub(crate) fn evaluate_to_store(
-        layout: &Layout,
+        layout: &JoinLayout,
         side: Side,
         converter: Option<&KeyConverter>,
         batch: &RecordBatch,
@@ -41,7 +41,7 @@ impl EncodedArguments {
 
     fn with_values(
         values: &PhysicalExprRef,
-        layout: &Layout,
+        layout: &JoinLayout,
         side: Side,
         converter: Option<&KeyConverter>,
         batch: &RecordBatch,
@@ -72,7 +72,7 @@ impl EncodedArguments {
     }
 
     /// [`Matcher::rows_with_nan`](crate::engine::Matcher::rows_with_nan).
-    pub(crate) fn rows_with_nan(&self, layout: &Layout) -> usize {
+    pub(crate) fn rows_with_nan(&self, layout: &JoinLayout) -> usize {
         match layout.join.predicate.call.function.may_be_nan() {
             true => layout.matcher.rows_with_nan(&self.as_input()),
             false => 0,

@@ -45,10 +45,10 @@ impl SegmentFeed {
 /// One worker's way through a feed.
 pub(crate) struct SegmentReader {
     feed: Arc<SegmentFeed>,
-    open: Option<Open>,
+    open: Option<SegmentStream>,
 }
 
-struct Open {
+struct SegmentStream {
     stream: SendableRecordBatchStream,
     /// The rest of a batch.
     rest: Option<RecordBatch>,
@@ -89,7 +89,7 @@ impl SegmentReader {
             let Some(&(segment, is_last)) = self.feed.segments.get(next) else {
                 return Ok(None);
             };
-            self.open = Some(Open {
+            self.open = Some(SegmentStream {
                 stream: self.feed.side.read(segment)?,
                 rest: None,
                 next_row: self.feed.side.segments[segment].first_row,

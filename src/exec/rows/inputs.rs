@@ -30,7 +30,7 @@ pub(crate) struct ProbeInputs {
 /// A partition, polled by any number of tasks: each batch goes to one of them.
 #[derive(Default)]
 struct Partition {
-    rows: Mutex<Rows>,
+    rows: Mutex<PartitionStream>,
     /// Set before the tasks that wait are woken for the last time. No task waits for what is gone: each
     /// would wake the others for ever.
     is_gone: AtomicBool,
@@ -39,7 +39,7 @@ struct Partition {
 }
 
 #[derive(Default)]
-enum Rows {
+enum PartitionStream {
     #[default]
     Unasked,
     Ready(SendableRecordBatchStream),
@@ -110,10 +110,14 @@ impl ProbeInputs {
         }
     }
 
-    fn start(&self, partition: usize, rows: &mut Rows) -> Result<()> {
-        if let Rows::Unasked = rows {
+    fn start(&self, partition: usize, rows: &mut PartitionStream) -> Result<()> {
+        if let PartitionStream::Unasked = rows {
             let stream = self.input.execute(partition, Arc::clone(&self.context))?;
-            *rows = Rows::Ready(if self.reads_ahead { spawn_buffered(stream, 1) } else { stream });
+            *rows = PartitionStream::Ready(if self.reads_ahead {
+                spawn_buffered(stream, 1)
+            } else {
+                stream
+            });
         }
         Ok(())
     }
@@ -125,9 +129,9 @@ impl ProbeInputs {
             return Ok(None);
         };
         is_gone.store(true, Ordering::Release);
-        Ok(match std::mem::replace(&mut *rows.lock(), Rows::Gone) {
-            Rows::Ready(stream) => Some(stream),
-            Rows::Unasked | Rows::Gone => None,
+        Ok(match std::mem::replace(&mut *rows.lock(), PartitionStream::Gone) {
+            PartitionStream::Ready(stream) => Some(stream),
+            PartitionStream::Unasked | PartitionStream::Gone => None,
         })
     }
 
@@ -151,15 +155,15 @@ impl ProbeInputs {
         let polled = match self.start(partition, &mut rows) {
             Err(error) => Poll::Ready(Some(Err(error))),
             Ok(()) => match &mut *rows {
-                Rows::Ready(stream) => {
+                PartitionStream::Ready(stream) => {
                     let waker = Waker::from(Arc::clone(waiting));
                     stream.poll_next_unpin(&mut Context::from_waker(&waker))
                 }
-                Rows::Unasked | Rows::Gone => Poll::Ready(None),
+                PartitionStream::Unasked | PartitionStream::Gone => Poll::Ready(None),
             },
         };
         if let Poll::Ready(None | Some(Err(_))) = &polled {
-            *rows = Rows::Gone;
+            *rows = PartitionStream::Gone;
             is_gone.store(true, Ordering::Release);
         }
         drop(rows);

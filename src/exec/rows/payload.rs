@@ -32,7 +32,7 @@ const UNCANCELLED_BYTES: usize = 32 << 20;
 /// stay as they came and are looked up.
 #[derive(Debug)]
 pub(crate) struct Payload {
-    columns: Vec<Column>,
+    columns: Vec<PayloadColumn>,
     items: Arc<dyn Collection>,
     rows: usize,
     widest: OnceLock<usize>,
@@ -40,7 +40,7 @@ pub(crate) struct Payload {
 }
 
 #[derive(Debug)]
-enum Column {
+enum PayloadColumn {
     ByPlace(ArrayRef),
     ByRow {
         rows: ArrayRef,
@@ -66,7 +66,7 @@ impl Payload {
         carried: &[usize],
         items: Arc<dyn Collection>,
     ) -> Self {
-        let columns = carried.iter().map(|&c| Column::ByRow {
+        let columns = carried.iter().map(|&c| PayloadColumn::ByRow {
             rows: ArrayRef::clone(batch.column(c)),
             places: OnceLock::new(),
         });
@@ -93,29 +93,33 @@ impl Payload {
         self.columns
             .iter()
             .map(|column| match column {
-                Column::ByPlace(array) => slice_bytes(array),
-                Column::ByRow { rows, places } => {
+                PayloadColumn::ByPlace(array) => slice_bytes(array),
+                PayloadColumn::ByRow { rows, places } => {
                     slice_bytes(rows) + places.get().map_or(0, slice_bytes)
                 }
-                Column::Pieces { pieces, .. } => pieces.iter().map(slice_bytes).sum(),
+                PayloadColumn::Pieces { pieces, .. } => pieces.iter().map(slice_bytes).sum(),
             })
             .sum()
     }
 
     /// The bytes of a row on average.
     pub(crate) fn row_bytes(&self) -> usize {
-        let bytes = |column: &Column| match column {
-            Column::ByPlace(array) | Column::ByRow { rows: array, .. } => slice_bytes(array),
-            Column::Pieces { pieces, .. } => pieces.iter().map(slice_bytes).sum(),
+        let bytes = |column: &PayloadColumn| match column {
+            PayloadColumn::ByPlace(array) | PayloadColumn::ByRow { rows: array, .. } => {
+                slice_bytes(array)
+            }
+            PayloadColumn::Pieces { pieces, .. } => pieces.iter().map(slice_bytes).sum(),
         };
         self.columns.iter().map(bytes).sum::<usize>() / self.rows.max(1)
     }
 
     /// A bound on the bytes of a row: the sum of those of the widest value of each column.
     pub(crate) fn widest_row(&self) -> usize {
-        let widest = |column: &Column| match column {
-            Column::ByPlace(array) | Column::ByRow { rows: array, .. } => widest_row(array),
-            Column::Pieces { pieces, .. } => {
+        let widest = |column: &PayloadColumn| match column {
+            PayloadColumn::ByPlace(array) | PayloadColumn::ByRow { rows: array, .. } => {
+                widest_row(array)
+            }
+            PayloadColumn::Pieces { pieces, .. } => {
                 pieces.iter().map(|piece| widest_row(piece)).max().unwrap_or(0)
             }
         };
@@ -125,10 +129,10 @@ impl Payload {
     /// The bytes of the row at a place.
     pub(crate) fn bytes_at(&self, place: u32) -> usize {
         let bytes = |array: &ArrayRef, row: u32| range_bytes(array, row as usize, row as usize + 1);
-        let of_column = |column: &Column| match column {
-            Column::ByPlace(array) => bytes(array, place),
-            Column::ByRow { rows, .. } => bytes(rows, self.items.groups().row_at(place)),
-            Column::Pieces { pieces, starts } => {
+        let of_column = |column: &PayloadColumn| match column {
+            PayloadColumn::ByPlace(array) => bytes(array, place),
+            PayloadColumn::ByRow { rows, .. } => bytes(rows, self.items.groups().row_at(place)),
+            PayloadColumn::Pieces { pieces, starts } => {
                 let row = self.items.groups().row_at(place);
                 let piece = starts.partition_point(|&start| start <= row) - 1;
                 bytes(&pieces[piece], row - starts[piece])
@@ -140,8 +144,8 @@ impl Payload {
     /// A column of fixed width in the order of the places, `None` for other columns.
     pub(crate) fn by_place(&self, column: usize) -> Result<Option<&ArrayRef>> {
         Ok(match &self.columns[column] {
-            Column::ByPlace(array) => Some(array),
-            Column::ByRow { rows, places } if is_spread(rows.data_type()) => {
+            PayloadColumn::ByPlace(array) => Some(array),
+            PayloadColumn::ByRow { rows, places } if is_spread(rows.data_type()) => {
                 if let Some(places) = places.get() {
                     return Ok(Some(places));
                 }
@@ -149,7 +153,7 @@ impl Payload {
                 let made = by_place(rows, self.items.groups(), 1, &CancelFlag::default())?;
                 Some(places.get_or_init(|| made))
             }
-            Column::ByRow { .. } | Column::Pieces { .. } => None,
+            PayloadColumn::ByRow { .. } | PayloadColumn::Pieces { .. } => None,
         })
     }
 
@@ -162,12 +166,12 @@ impl Payload {
     pub(crate) fn nulls(&self, column: usize) -> Option<Nulls<'_>> {
         let of_array = |array: &ArrayRef| array.logical_nulls().filter(|n| n.null_count() > 0);
         let (by_place, nulls) = match &self.columns[column] {
-            Column::ByPlace(array) => (true, vec![of_array(array)]),
-            Column::ByRow { rows, .. } => (false, vec![of_array(rows)]),
-            Column::Pieces { pieces, .. } => (false, pieces.iter().map(of_array).collect()),
+            PayloadColumn::ByPlace(array) => (true, vec![of_array(array)]),
+            PayloadColumn::ByRow { rows, .. } => (false, vec![of_array(rows)]),
+            PayloadColumn::Pieces { pieces, .. } => (false, pieces.iter().map(of_array).collect()),
         };
         let starts = match &self.columns[column] {
-            Column::Pieces { starts, .. } => starts,
+            PayloadColumn::Pieces { starts, .. } => starts,
             _ => [0].as_slice(),
         };
         let groups = if by_place { None } else { Some(self.items.groups()) };
@@ -179,11 +183,11 @@ impl Payload {
         let groups = self.items.groups();
         let rows = || places.values().iter().map(|&place| groups.row_at(place));
         Ok(match &self.columns[column] {
-            Column::ByPlace(array) => take(array, places, None)?,
-            Column::ByRow { rows: array, .. } => {
+            PayloadColumn::ByPlace(array) => take(array, places, None)?,
+            PayloadColumn::ByRow { rows: array, .. } => {
                 take(array, &UInt32Array::from_iter_values(rows()), None)?
             }
-            Column::Pieces { pieces, starts } => {
+            PayloadColumn::Pieces { pieces, starts } => {
                 let arrays: Vec<&dyn Array> = pieces.iter().map(|p| p.as_ref()).collect();
                 let positions: Vec<(usize, usize)> = rows()
                     .map(|row| {
@@ -350,13 +354,13 @@ impl PayloadBuilder {
         let starts: Arc<[u32]> = self.starts.into();
         let columns = self.pieces.into_iter().zip(&self.types).map(|(pieces, data_type)| {
             if column_bytes(&pieces) > MAX_PIECE_BYTES {
-                return Ok(Column::Pieces { pieces, starts: starts.clone() });
+                return Ok(PayloadColumn::Pieces { pieces, starts: starts.clone() });
             }
             let rows = one_piece(pieces, data_type, threads, cancel)?;
             cancel.check()?;
             Ok(match is_spread(rows.data_type()) {
-                true => Column::ByPlace(by_place(&rows, items.groups(), threads, cancel)?),
-                false => Column::ByRow { rows, places: OnceLock::new() },
+                true => PayloadColumn::ByPlace(by_place(&rows, items.groups(), threads, cancel)?),
+                false => PayloadColumn::ByRow { rows, places: OnceLock::new() },
             })
         });
         let columns = columns.collect::<Result<_>>()?;
@@ -549,9 +553,13 @@ mod tests {
         let sets = Arc::new(sets);
         let rows: Vec<i64> = sets.groups().rows_by_slot().map(i64::from).collect();
         let pieces = vec![array(0, 3), array(3, 3), array(3, 8)];
-        let whole = || Column::ByRow { rows: array(0, 8), places: OnceLock::new() };
+        let whole = || PayloadColumn::ByRow { rows: array(0, 8), places: OnceLock::new() };
         let payload = Payload {
-            columns: vec![Column::Pieces { pieces, starts: [0, 3, 3].into() }, whole(), whole()],
+            columns: vec![
+                PayloadColumn::Pieces { pieces, starts: [0, 3, 3].into() },
+                whole(),
+                whole(),
+            ],
             items: sets,
             rows: 8,
             widest: OnceLock::new(),

@@ -20,13 +20,13 @@ const LEAST_ROWS: usize = if cfg!(test) { 1 << 4 } else { 1 << 13 };
 
 /// A text, or bytes, to be put in order.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Text {
+pub(super) struct RankedText {
     /// Its first bytes, then zeros, which decide most comparisons.
     first: u64,
     row: u32,
 }
 
-impl Text {
+impl RankedText {
     /// The bytes of a text that is ranked, with views of it.
     pub(super) const BYTES: usize = size_of::<Self>() + 2 * size_of::<u128>();
 
@@ -45,7 +45,7 @@ impl Text {
 }
 
 /// Rows in the order of their values.
-pub(super) struct Ranked {
+pub(super) struct RankedRows {
     /// Rank `i + 1` for the `i`th different value, 0 for NULL.
     pub by_row: Vec<u32>,
     /// The number of different values.
@@ -54,7 +54,7 @@ pub(super) struct Ranked {
     pub firsts: Vec<u32>,
 }
 
-impl Ranked {
+impl RankedRows {
     /// `column` is [`comparable`](super::ranks::comparable), and consists of pieces whose first rows are `starts`;
     /// `keeps` says whether a row of each value is asked for.
     pub(super) fn of(
@@ -72,8 +72,8 @@ impl Ranked {
             }
             DataType::BinaryView => {
                 let texts = column.as_binary_view();
-                let compare = |a: &Text, b: &Text| a.compare(b, texts);
-                how.ranked(|row| Text::at(texts, row), compare)
+                let compare = |a: &RankedText, b: &RankedText| a.compare(b, texts);
+                how.ranked(|row| RankedText::at(texts, row), compare)
             }
             DataType::Boolean => {
                 let values = column.as_boolean();
@@ -107,7 +107,7 @@ impl Ranking<'_> {
         self,
         value: impl Fn(usize) -> T + Copy + Sync,
         compare: impl Fn(&T, &T) -> Ordering + Copy + Sync,
-    ) -> Result<Ranked> {
+    ) -> Result<RankedRows> {
         let of_rows = |a: usize, b: usize| compare(&value(a), &value(b));
         if self.column.logical_null_count() == 0
             && let Some(runs) = self.runs(of_rows)?
@@ -214,7 +214,7 @@ impl Ranking<'_> {
         self,
         pieces: Vec<P>,
         rows: impl Fn(&P) -> I + Sync,
-    ) -> Result<Ranked> {
+    ) -> Result<RankedRows> {
         let Self { column, keeps, threads, cancel, .. } = self;
         let news = map(threads, pieces.iter().collect(), |piece| {
             let mut news = 0;
@@ -246,7 +246,7 @@ impl Ranking<'_> {
             Ok(firsts)
         })?;
         let firsts = parallel::concat(threads, &firsts, cancel)?;
-        Ok(Ranked { by_row, different, firsts })
+        Ok(RankedRows { by_row, different, firsts })
     }
 }
 
@@ -304,11 +304,11 @@ mod tests {
             ];
             for (column, threads) in columns.into_iter().flat_map(|c| [(c, 1), (c, 2), (c, 7)]) {
                 let cancel = &CancelFlag::default();
-                let ranked = Ranked::of(column, &starts, true, threads, cancel).unwrap();
+                let ranked = RankedRows::of(column, &starts, true, threads, cancel).unwrap();
                 assert_eq!((&ranked.by_row, ranked.different), (&by_row, different.len()));
                 let firsts = ranked.firsts.iter().map(|&row| values_of[row as usize]);
                 assert_eq!(firsts.collect::<Vec<_>>(), different);
-                let ranked = Ranked::of(column, &[], false, threads, cancel).unwrap();
+                let ranked = RankedRows::of(column, &[], false, threads, cancel).unwrap();
                 assert_eq!((&ranked.by_row, ranked.different), (&by_row, different.len()));
             }
         }

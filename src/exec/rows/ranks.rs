@@ -16,7 +16,7 @@ use datafusion::common::{DataFusionError, Result, internal_datafusion_err, inter
 use crate::engine::RowGroups;
 use crate::exec::layout::ranked_type;
 use crate::exec::rows::payload::{Payload, PayloadBuilder, stored_bytes};
-use crate::exec::rows::ranked::{Ranked, Text};
+use crate::exec::rows::ranked::{RankedRows, RankedText};
 use crate::util::cancel::CancelFlag;
 use crate::util::unpack::unpacked;
 
@@ -57,8 +57,8 @@ impl Ranks {
         threads: usize,
         cancel: &CancelFlag,
     ) -> Result<Self> {
-        let Ranked { mut by_row, firsts, different } =
-            Ranked::of(values.as_ref(), starts, others, threads, cancel)?;
+        let RankedRows { mut by_row, firsts, different } =
+            RankedRows::of(values.as_ref(), starts, others, threads, cancel)?;
         let distinct = different == by_row.len();
         let has_null = !distinct && by_row.contains(&0);
         let mut kept = None;
@@ -131,8 +131,8 @@ impl Ranks {
             (Some(width), _) => width,
             (None, DataType::Boolean) => 1,
             // With its view, in its piece and in the column.
-            (None, DataType::FixedSizeBinary(bytes)) => Text::BYTES + *bytes as usize,
-            (None, _) => Text::BYTES,
+            (None, DataType::FixedSizeBinary(bytes)) => RankedText::BYTES + *bytes as usize,
+            (None, _) => RankedText::BYTES,
         };
         // A value with its row, its ranks by row and by place, and first rows, which are collected in parts.
         let row =
@@ -198,13 +198,13 @@ fn places_among<'a, T: ArrowPrimitiveType>(
 
 /// The build rows that count as partners: those in which a column is not NULL.
 #[derive(Debug)]
-pub(crate) struct Partners {
+pub(crate) struct NonNullRows {
     /// By place, the number of counting rows at earlier places; the last entry is the number of
     /// all.
     before: Vec<u32>,
 }
 
-impl Partners {
+impl NonNullRows {
     /// `None` when the column has no NULL.
     pub(crate) fn of_column(
         groups: &RowGroups,

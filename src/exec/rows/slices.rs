@@ -38,7 +38,7 @@ pub(crate) fn shared_rows(before: u64, tasks: usize, least: usize) -> usize {
 /// The rows of an input that no task has taken.
 pub(crate) struct Slices {
     schema: SchemaRef,
-    input: Mutex<Input>,
+    input: Mutex<SlicedInput>,
     /// Counts the rows that have come.
     rows: Count,
     /// About the bytes of a slice.
@@ -47,7 +47,7 @@ pub(crate) struct Slices {
     tasks: usize,
 }
 
-struct Input {
+struct SlicedInput {
     /// `None` once it has ended.
     stream: Option<SendableRecordBatchStream>,
     /// Batches of which rows are left, each with the most rows that are taken of it at a time.
@@ -59,7 +59,7 @@ struct Input {
 impl Slices {
     pub(crate) fn new(stream: SendableRecordBatchStream, rows: Count) -> Self {
         let schema = stream.schema();
-        let input = Input { stream: Some(stream), batches: vec![], next_row: 0 };
+        let input = SlicedInput { stream: Some(stream), batches: vec![], next_row: 0 };
         Self { schema, input: Mutex::new(input), rows, slice_bytes: usize::MAX, tasks: 1 }
     }
 

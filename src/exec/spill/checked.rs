@@ -67,7 +67,7 @@ impl SpillFile for CheckedFile {
             Some(path) => format!("the spill file {}", path.display()),
             None => "a spill file of this join".to_string(),
         };
-        let reader = Reader {
+        let reader = CheckedReader {
             chunks: self.file.read_stream()?,
             check: Check {
                 written: Arc::clone(written),
@@ -122,14 +122,14 @@ impl SpillWriter for CheckedWriter {
 }
 
 /// Reads a file and gives its chunks once they are checked.
-struct Reader {
+struct CheckedReader {
     chunks: Pin<Box<dyn Stream<Item = Result<Bytes>> + Send>>,
     check: Check,
     /// Chunks to give, the last one first.
     checked: Vec<Bytes>,
 }
 
-impl Reader {
+impl CheckedReader {
     async fn next(&mut self) -> Result<Option<Bytes>> {
         loop {
             if let Some(chunk) = self.checked.pop() {
@@ -335,7 +335,7 @@ mod tests {
                 let (read, block, held) = (0, Hasher::new(), vec![]);
                 let check = Check { written, name, read, block, held };
                 let chunks = Box::pin(stream::iter(chunks));
-                let mut reader = Reader { chunks, check, checked: vec![] };
+                let mut reader = CheckedReader { chunks, check, checked: vec![] };
                 let mut found = vec![];
                 let error = loop {
                     match reader.next().await {

@@ -19,14 +19,14 @@ const MOST_SHOWN: usize = 2;
 struct PieceChoices {
     pieces: usize,
     /// Strategies, and the pieces joined by them.
-    strategies: Tally,
+    strategies: TextCounts,
     /// The places at which strategies run.
-    places: Tally,
-    reasons: Tally,
-    notes: Tally,
+    places: TextCounts,
+    reasons: TextCounts,
+    notes: TextCounts,
     /// The estimated work of all joins of pieces, and how it is done.
     work: f64,
-    manners: Tally,
+    manners: TextCounts,
     /// The joins of pieces, and by strategy those that have an estimate and their work.
     joins: usize,
     estimates: Vec<(&'static str, usize, f64)>,
@@ -34,13 +34,13 @@ struct PieceChoices {
 
 /// Texts, and how often each came.
 #[derive(Debug, Default)]
-struct Tally(Vec<(String, usize)>);
+struct TextCounts(Vec<(String, usize)>);
 
 /// The choices for one piece, which is joined with itself, with other rows, or with both in turn.
 #[derive(Debug, Clone, Default)]
 pub(super) struct PieceChoice(Arc<Mutex<Vec<Chosen>>>);
 
-impl Tally {
+impl TextCounts {
     fn add(&mut self, text: &str) {
         match self.0.iter_mut().find(|(known, _)| known == text) {
             Some((_, times)) => *times += 1,

@@ -18,7 +18,7 @@ use super::stored::{PieceJoin, StoredBuild};
 use crate::engine::Probes;
 use crate::exec::answer::output::BatchLimits;
 use crate::exec::build_side::BuildSide;
-use crate::exec::layout::Layout;
+use crate::exec::layout::JoinLayout;
 use crate::exec::metrics::ProbeMetrics;
 use crate::exec::probe::{ProbeInput, ProbeSetup, ProbeStream};
 use crate::exec::rows::feed::{SegmentFeed, SegmentReader};
@@ -116,17 +116,17 @@ impl SpilledBuild {
 
 /// A job that is left to do.
 #[derive(Debug, Clone)]
-enum Job {
+enum SpillJob {
     /// A piece of a self-join against itself, then against the segments behind it.
     Itself(Range<usize>),
     /// A piece against some segments of the probe side.
     Cross(Range<usize>, Range<usize>),
 }
 
-impl Job {
+impl SpillJob {
     /// Both halves, where the piece has more than one segment.
     fn halves(&self, segments: &[Segment]) -> Option<[Self; 2]> {
-        let (Job::Itself(piece) | Job::Cross(piece, _)) = self;
+        let (SpillJob::Itself(piece) | SpillJob::Cross(piece, _)) = self;
         if piece.len() < 2 {
             return None;
         }
@@ -139,9 +139,9 @@ impl Job {
         let (first, second) = (piece.start..middle, middle..piece.end);
         Some(match self {
             // What is behind the first half begins with the second one.
-            Job::Itself(_) => [Job::Itself(first), Job::Itself(second)],
-            Job::Cross(_, with) => {
-                [Job::Cross(first, with.clone()), Job::Cross(second, with.clone())]
+            SpillJob::Itself(_) => [SpillJob::Itself(first), SpillJob::Itself(second)],
+            SpillJob::Cross(_, with) => {
+                [SpillJob::Cross(first, with.clone()), SpillJob::Cross(second, with.clone())]
             }
         })
     }
@@ -153,7 +153,7 @@ struct Driver {
     workers: usize,
     metrics: Vec<ProbeMetrics>,
     /// Taken up before further pieces, the last one first.
-    jobs: Vec<Job>,
+    jobs: Vec<SpillJob>,
     /// Whether the job on its way [needs ranks](PieceJoin::needs_ranks). A piece that cannot be halved does
     /// without, where it has no memory for them.
     needs_ranks: bool,
@@ -181,14 +181,14 @@ impl Driver {
                 let piece = self.build.piece(next, meetings.probe.widest);
                 next = piece.end;
                 match plan.once {
-                    true => Job::Itself(piece),
-                    false => Job::Cross(piece, 0..meetings.probe.segments.len()),
+                    true => SpillJob::Itself(piece),
+                    false => SpillJob::Cross(piece, 0..meetings.probe.segments.len()),
                 }
             });
             let waiting = self.jobs.len();
             match &job {
-                Job::Itself(piece) => self.join_itself(&job, piece, &meetings).await?,
-                Job::Cross(piece, with) => {
+                SpillJob::Itself(piece) => self.join_itself(&job, piece, &meetings).await?,
+                SpillJob::Cross(piece, with) => {
                     self.join_cross(&job, piece, with, &meetings).await?;
                 }
             }
@@ -203,7 +203,7 @@ impl Driver {
 
     async fn join_itself(
         &mut self,
-        job: &Job,
+        job: &SpillJob,
         piece: &Range<usize>,
         meetings: &Meetings,
     ) -> Result<()> {
@@ -225,7 +225,7 @@ impl Driver {
             return Ok(());
         }
         // The same build items once more, for probe items of other pieces.
-        let rest = Job::Cross(piece.clone(), behind.clone());
+        let rest = SpillJob::Cross(piece.clone(), behind.clone());
         let cross = &context.plan.cross;
         let Ok(build) = Arc::try_unwrap(build) else {
             return internal_err!("a worker still probes a piece of a similarity join");
@@ -244,7 +244,7 @@ impl Driver {
 
     async fn join_cross(
         &mut self,
-        job: &Job,
+        job: &SpillJob,
         piece: &Range<usize>,
         with: &Range<usize>,
         meetings: &Meetings,
@@ -271,7 +271,7 @@ impl Driver {
     /// The join of a piece with itself, or with the rows of `probes`.
     fn join_of<'a>(
         &self,
-        layout: &'a Arc<Layout>,
+        layout: &'a Arc<JoinLayout>,
         probes: Option<Arc<Probes>>,
         choice: &PieceChoice,
     ) -> PieceJoin<'a> {
@@ -305,7 +305,7 @@ impl Driver {
     }
 
     /// Notes the jobs that replace `job` where memory did not suffice for it.
-    fn unless_out_of_memory<T>(&mut self, result: Result<T>, job: &Job) -> Result<Option<T>> {
+    fn unless_out_of_memory<T>(&mut self, result: Result<T>, job: &SpillJob) -> Result<Option<T>> {
         match result {
             Ok(done) => Ok(Some(done)),
             Err(error) if is_out_of_memory(&error) => {
@@ -333,7 +333,7 @@ impl Driver {
     async fn start(
         &self,
         build: &Arc<BuildSide>,
-        layout: &Arc<Layout>,
+        layout: &Arc<JoinLayout>,
         feed: Option<Arc<SegmentFeed>>,
     ) -> Result<Vec<ProbeStream>> {
         let context = &self.build.context;

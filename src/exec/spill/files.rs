@@ -32,10 +32,10 @@ pub(crate) fn spill_manager(
 
 /// A file that is being written: adds a batch and gives its bytes in memory, or without one ends
 /// the file.
-pub(crate) type OpenFile = Box<dyn FnMut(Option<&RecordBatch>) -> Result<Written> + Send>;
+pub(crate) type OpenFile = Box<dyn FnMut(Option<&RecordBatch>) -> Result<WriteOutcome> + Send>;
 
 /// The outcome of a call of an [`OpenFile`].
-pub(crate) enum Written {
+pub(crate) enum WriteOutcome {
     Batch(usize),
     End(Option<Arc<dyn SpillFile>>),
 }
@@ -49,14 +49,14 @@ pub(crate) fn open_file(manager: &SpillManager) -> Result<OpenFile> {
     // The file's own type cannot be named outside of DataFusion.
     let mut file = manager.create_in_progress_file("SetSimilarityJoin")?;
     Ok(Box::new(move |batch| match batch {
-        Some(batch) => file.append_batch(batch).map(Written::Batch),
-        None => file.finish().map(Written::End),
+        Some(batch) => file.append_batch(batch).map(WriteOutcome::Batch),
+        None => file.finish().map(WriteOutcome::End),
     }))
 }
 
 /// The files and rows of an input that have been written.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Progress {
+pub(crate) struct WriteProgress {
     pub files: usize,
     pub rows: u64,
     /// Before compression.
@@ -64,7 +64,7 @@ pub(crate) struct Progress {
 }
 
 /// The error of a file, with how far spilling came when the disk had no more room.
-pub(crate) fn disk_error(error: DataFusionError, written: &Progress) -> DataFusionError {
+pub(crate) fn disk_error(error: DataFusionError, written: &WriteProgress) -> DataFusionError {
     // The limit reaches us as an error of the file.
     let (message, cause) = match error.find_root() {
         DataFusionError::ArrowError(error, _) => match &**error {

@@ -37,5 +37,7 @@ mod writer;
 
 pub(crate) use choices::ShowChoices;
 pub(crate) use driver::{SpilledBuild, SpilledJoin};
-pub(crate) use files::{OpenFile, Progress, Written, disk_error, open_file, spill_manager};
+pub(crate) use files::{
+    OpenFile, WriteOutcome, WriteProgress, disk_error, open_file, spill_manager,
+};
 pub(crate) use store::{Built, SpillRequest};

@@ -10,7 +10,7 @@ use datafusion::physical_expr::expressions::Column;
 
 use crate::config::SimJoinOptions;
 use crate::engine::{KeyConverter, Orders, StoredForm};
-use crate::exec::layout::{Layout, Sides};
+use crate::exec::layout::{JoinLayout, Sides};
 use crate::families::Bound;
 use crate::spec::{Residual, ResidualColumn, Side, SimilarityJoin};
 
@@ -25,15 +25,15 @@ pub(crate) struct StoredPlan {
     pub forms: [Arc<dyn StoredForm>; 2],
     pub schemas: [SchemaRef; 2],
     /// A piece of the build side against rows of the probe side.
-    pub cross: Arc<Layout>,
+    pub cross: Arc<JoinLayout>,
     /// For a self-join: a piece against itself.
-    pub itself: Option<Arc<Layout>>,
+    pub itself: Option<Arc<JoinLayout>>,
     /// Whether a self-join finds each pair once: the rows of a piece meet each other, then the rows
     /// behind the piece. Otherwise they meet all rows.
     pub once: bool,
     /// The build side from disk, the rows of the probe side as they come. Not for self-joins, and
     /// not in mirrored mode, where both sides must be in stored form.
-    pub direct: Option<Arc<Layout>>,
+    pub direct: Option<Arc<JoinLayout>>,
     /// The converter of stored keys.
     pub converter: Option<Arc<KeyConverter>>,
     pub has_keys: bool,
@@ -42,7 +42,7 @@ pub(crate) struct StoredPlan {
 impl StoredPlan {
     /// `inputs` are the schemas of both sides.
     pub(crate) fn try_new(
-        layout: &Layout,
+        layout: &JoinLayout,
         inputs: [SchemaRef; 2],
         options: &SimJoinOptions,
     ) -> Result<Self> {
@@ -84,7 +84,7 @@ impl StoredPlan {
                 sides[layout.probe as usize] = false;
                 let join = over_stored(join, &stored, sides, has_keys)?;
                 let bound = bound(&join, sides);
-                Some(Arc::new(Layout::try_new(join, bound, Sides::Two(build), options)?))
+                Some(Arc::new(JoinLayout::try_new(join, bound, Sides::Two(build), options)?))
             }
         };
         let once = layout.spec.orders == Orders::Unordered;
@@ -93,11 +93,11 @@ impl StoredPlan {
             Orders::Mirrored | Orders::Unordered => Sides::Mirrored(build),
         };
         let of_both = bound(&both, [true, true]);
-        let cross = Layout::try_new(both.clone(), of_both, sides, options)?;
+        let cross = JoinLayout::try_new(both.clone(), of_both, sides, options)?;
         let itself = match layout.self_join {
             true => {
                 let bound = bound(&both, [true, true]);
-                let mut itself = Layout::try_new(both, bound, Sides::Itself, options)?;
+                let mut itself = JoinLayout::try_new(both, bound, Sides::Itself, options)?;
                 if once {
                     // The same piece meets other rows afterwards, which may need more of its
                     // columns.

@@ -21,7 +21,7 @@ use crate::exec::rows::payload::slice_bytes;
 /// the pool has no room.
 #[derive(Debug)]
 pub(crate) struct BatchQueue {
-    state: Mutex<State>,
+    state: Mutex<Queued>,
     capacity: usize,
     most_bytes: usize,
     /// The memory of the batches.
@@ -33,7 +33,7 @@ pub(crate) struct BatchQueue {
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct Queued {
     batches: VecDeque<Measured>,
     end: Option<Result<(), Arc<DataFusionError>>>,
 }
@@ -72,7 +72,7 @@ impl BatchQueue {
     }
 
     /// Whether the queue takes a batch now.
-    fn has_room(&self, state: &State, batch: &Measured) -> bool {
+    fn has_room(&self, state: &Queued, batch: &Measured) -> bool {
         state.batches.is_empty()
             || state.batches.len() < self.capacity
                 && self.reservation.size() + batch.bytes <= self.most_bytes
@@ -110,7 +110,7 @@ impl BatchQueue {
     }
 
     /// Reserves a batch; fails where there is no memory for a second one.
-    fn reserve(&self, state: &State, batch: &Measured) -> bool {
+    fn reserve(&self, state: &Queued, batch: &Measured) -> bool {
         match self.reservation.try_grow(batch.bytes) {
             Ok(()) => true,
             Err(_) if state.batches.is_empty() => {

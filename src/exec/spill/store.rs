@@ -29,7 +29,7 @@ use crate::exec::build::BuildPlan;
 use crate::exec::build::headroom::Headroom;
 use crate::exec::build::read::Overflow;
 use crate::exec::build_side::BuildSide;
-use crate::exec::layout::Layout;
+use crate::exec::layout::JoinLayout;
 use crate::exec::metrics::DiskMetrics;
 use crate::exec::rows::arguments::EncodedArguments;
 use crate::exec::rows::payload::stored_bytes;
@@ -45,7 +45,7 @@ pub(crate) enum Built {
     /// partition.
     Memory {
         side: Arc<BuildSide>,
-        layout: Arc<Layout>,
+        layout: Arc<JoinLayout>,
         converter: Option<Arc<KeyConverter>>,
         starts: Arc<Headroom>,
     },

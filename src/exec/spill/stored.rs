@@ -15,7 +15,7 @@ use crate::exec::build::headroom::Headroom;
 use crate::exec::build::{BuildPlan, KnownValues, OnChoice};
 use crate::exec::build_side::BuildSide;
 use crate::exec::expected::Expected;
-use crate::exec::layout::Layout;
+use crate::exec::layout::JoinLayout;
 use crate::exec::metrics::BuildMetrics;
 use crate::exec::rows::segment::SpilledSide;
 use crate::operator::errors::is_out_of_memory;
@@ -78,7 +78,7 @@ impl Growth {
 
 /// The join of a piece.
 pub(super) struct PieceJoin<'a> {
-    pub layout: &'a Arc<Layout>,
+    pub layout: &'a Arc<JoinLayout>,
     /// Probe partitions, and threads that collect and index the piece.
     pub partitions: usize,
     pub threads: usize,
@@ -94,7 +94,7 @@ pub(super) struct PieceJoin<'a> {
 pub(crate) struct Reloaded {
     pub side: Arc<BuildSide>,
     /// The layout to probe the side with.
-    pub layout: Arc<Layout>,
+    pub layout: Arc<JoinLayout>,
     /// The headroom for the start of each partition.
     pub starts: Arc<Headroom>,
 }

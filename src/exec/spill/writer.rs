@@ -11,7 +11,7 @@ use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::physical_plan::SpillManager;
 
 use super::bands::Bands;
-use super::files::{OpenFile, Progress, Written, disk_error, open_file};
+use super::files::{OpenFile, WriteOutcome, WriteProgress, disk_error, open_file};
 use crate::engine::{ANYWHERE, StoredForm, StoredRows};
 use crate::exec::rows::payload::stored_bytes;
 use crate::exec::rows::segment::{Segment, SpilledSide};
@@ -163,7 +163,7 @@ impl SideWriter {
             },
         };
         let written = (open.file)(Some(batch)).map_err(|e| self.disk_error(e))?;
-        let bytes = if let Written::Batch(bytes) = written { bytes } else { 0 };
+        let bytes = if let WriteOutcome::Batch(bytes) = written { bytes } else { 0 };
         open.note_values(batch.column(0), self.form.as_ref());
         open.rows += batch.num_rows();
         open.bytes += bytes;
@@ -185,7 +185,8 @@ impl SideWriter {
     }
 
     fn close(&mut self, band: usize, mut open: OpenSegment) -> Result<()> {
-        let Written::End(Some(file)) = (open.file)(None).map_err(|e| self.disk_error(e))? else {
+        let WriteOutcome::End(Some(file)) = (open.file)(None).map_err(|e| self.disk_error(e))?
+        else {
             return Ok(());
         };
         self.done.push(Segment {
@@ -219,7 +220,10 @@ impl SideWriter {
     /// Says how far spilling came when the disk had no more room.
     fn disk_error(&self, error: DataFusionError) -> DataFusionError {
         let files = self.done.len() + self.open.iter().flatten().count();
-        disk_error(error, &Progress { files, rows: self.written_rows, bytes: self.written_bytes })
+        disk_error(
+            error,
+            &WriteProgress { files, rows: self.written_rows, bytes: self.written_bytes },
+        )
     }
 }
 

@@ -19,7 +19,7 @@ use crate::exec::build::BuildPlan;
 use crate::exec::build::headroom::Headroom;
 use crate::exec::build_side::BuildSide;
 use crate::exec::expected::Expected;
-use crate::exec::layout::{Layout, Sides};
+use crate::exec::layout::{JoinLayout, Sides};
 use crate::exec::metrics::{BuildMetrics, ProbeMetrics};
 use crate::exec::probe::{ProbeInput, ProbeSetup};
 use crate::exec::rows::inputs::{ProbeInputs, ProbeRows};
@@ -206,7 +206,7 @@ impl Probe<'_> {
             let arguments = self.join.arguments.each_ref().map(|of| (of, schema.as_ref()));
             let bound = families().bind(self.join.predicate, arguments).unwrap();
             let sides = self.build.map_or(Sides::Itself, Sides::Two);
-            Layout::try_new(self.join, bound, sides, &self.options).unwrap()
+            JoinLayout::try_new(self.join, bound, sides, &self.options).unwrap()
         });
         let metrics = ExecutionPlanMetricsSet::new();
         let plan = BuildPlan {

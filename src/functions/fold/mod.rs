@@ -23,7 +23,7 @@ use datafusion::logical_expr::{
 use super::text_arguments::{advice_for_text, is_text, without_dictionary};
 use super::wrong_count;
 use crate::values::Texts;
-use rules::Form;
+use rules::NormalForm;
 
 /// A function that gives one text for several spellings of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -89,8 +89,8 @@ impl TextFoldUdf {
         format!("{}: the form must be 'NFC', 'NFD', 'NFKC' or 'NFKD', found {form}", self.name())
     }
 
-    fn form(&self, name: &str) -> Result<Form> {
-        match Form::named(name) {
+    fn form(&self, name: &str) -> Result<NormalForm> {
+        match NormalForm::named(name) {
             Some(form) => Ok(form),
             None => exec_err!("{}", self.unknown(format_args!("'{name}'"))),
         }
@@ -122,7 +122,7 @@ impl TextFoldUdf {
                 TextFold::Unaccent => Some(rules::unaccent(text)),
                 TextFold::Casefold => Some(rules::casefold(text)),
                 TextFold::Normalize => match forms {
-                    None => Some(rules::normalize(text, Form::Nfc)),
+                    None => Some(rules::normalize(text, NormalForm::Nfc)),
                     Some(forms) => match forms.value(if has_one_form { 0 } else { row }) {
                         None => None,
                         Some(name) => Some(rules::normalize(text, self.form(name)?)),
@@ -226,7 +226,7 @@ impl ScalarUDFImpl for TextFoldUdf {
         // A literal is judged before anything runs.
         if let [_, Some(form)] = args.scalar_arguments
             && let Some(Some(name)) = form.try_as_str()
-            && Form::named(name).is_none()
+            && NormalForm::named(name).is_none()
         {
             return plan_err!("{}", self.unknown(format_args!("'{name}'")));
         }

@@ -11,14 +11,14 @@ use super::latin;
 
 /// A normal form of Unicode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Form {
+pub(super) enum NormalForm {
     Nfc,
     Nfd,
     Nfkc,
     Nfkd,
 }
 
-impl Form {
+impl NormalForm {
     const ALL: [Self; 4] = [Self::Nfc, Self::Nfd, Self::Nfkc, Self::Nfkd];
 
     /// The form of a name in any case.
@@ -27,7 +27,7 @@ impl Form {
     }
 }
 
-impl fmt::Display for Form {
+impl fmt::Display for NormalForm {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Nfc => "NFC",
@@ -46,13 +46,13 @@ static CLASSES: CanonicalCombiningClassMapBorrowed<'static> =
     CanonicalCombiningClassMapBorrowed::new();
 
 /// The text in a normal form.
-pub(super) fn normalize(text: &str, form: Form) -> Cow<'_, str> {
+pub(super) fn normalize(text: &str, form: NormalForm) -> Cow<'_, str> {
     match form {
         _ if text.is_ascii() => Cow::Borrowed(text),
-        Form::Nfc => NFC.normalize(text),
-        Form::Nfd => NFD.normalize(text),
-        Form::Nfkc => NFKC.normalize(text),
-        Form::Nfkd => NFKD.normalize(text),
+        NormalForm::Nfc => NFC.normalize(text),
+        NormalForm::Nfd => NFD.normalize(text),
+        NormalForm::Nfkc => NFKC.normalize(text),
+        NormalForm::Nfkd => NFKD.normalize(text),
     }
 }
 
@@ -98,11 +98,11 @@ mod tests {
 
     #[test]
     fn forms_have_names_in_any_case() {
-        for form in Form::ALL {
-            assert_eq!(Form::named(&form.to_string().to_lowercase()), Some(form));
+        for form in NormalForm::ALL {
+            assert_eq!(NormalForm::named(&form.to_string().to_lowercase()), Some(form));
         }
-        assert_eq!(Form::named("NFX"), None);
-        assert_eq!(Form::named(""), None);
+        assert_eq!(NormalForm::named("NFX"), None);
+        assert_eq!(NormalForm::named(""), None);
     }
 
     #[test]
@@ -124,7 +124,7 @@ mod tests {
             ("한", "한", "\u{1112}\u{1161}\u{11ab}", "한", "\u{1112}\u{1161}\u{11ab}"),
             ("ｶﾞ", "ｶﾞ", "ｶﾞ", "ガ", "カ\u{3099}"),
         ] {
-            let forms = Form::ALL.map(|form| normalize(text, form).into_owned());
+            let forms = NormalForm::ALL.map(|form| normalize(text, form).into_owned());
             assert_eq!(forms, [nfc, nfd, nfkc, nfkd], "{text:?}");
         }
     }
@@ -145,9 +145,9 @@ mod tests {
             ("ស្រ្តី မြန်မာ 한국어 中文", "ស្រ្តី မြန်မာ 한국어 中文"),
             ("😀 ½ ≠", "😀 ½ ≠"),
         ] {
-            let expected = normalize(expected, Form::Nfc);
+            let expected = normalize(expected, NormalForm::Nfc);
             assert_eq!(unaccent(text), expected, "{text}");
-            assert_eq!(unaccent(&normalize(text, Form::Nfd)), expected, "{text}");
+            assert_eq!(unaccent(&normalize(text, NormalForm::Nfd)), expected, "{text}");
             assert_eq!(unaccent(&expected), expected, "{text}: once is enough");
         }
     }
@@ -185,12 +185,16 @@ mod tests {
         let all = (0..=0x10_ffff).filter_map(char::from_u32);
         for c in all.filter(|c| !is_alike(*c) || (*c as u32).is_multiple_of(61)) {
             let text = format!("{c}\u{301}");
-            for form in Form::ALL {
+            for form in NormalForm::ALL {
                 let normal = normalize(&text, form);
                 assert_eq!(normalize(&normal, form), normal, "{c:?} {form}");
             }
-            let nfd = normalize(&text, Form::Nfd);
-            assert_eq!(normalize(&nfd, Form::Nfc), normalize(&text, Form::Nfc), "{c:?}");
+            let nfd = normalize(&text, NormalForm::Nfd);
+            assert_eq!(
+                normalize(&nfd, NormalForm::Nfc),
+                normalize(&text, NormalForm::Nfc),
+                "{c:?}"
+            );
             let bare = unaccent(&text);
             assert_eq!(unaccent(&bare), bare, "{c:?}");
             assert_eq!(unaccent(&nfd), bare, "{c:?}");

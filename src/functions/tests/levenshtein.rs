@@ -29,7 +29,7 @@ fn random(rng: &mut StdRng, rows: usize) -> ArrayRef {
     Arc::new((0..rows).map(|_| text(rng)).collect::<StringArray>())
 }
 
-/// What a call gives: its type and rows, or its error.
+/// The result of a call: its type and rows, or its error.
 fn outcome(found: Result<ColumnarValue>, rows: usize) -> Result<ArrayRef, String> {
     found.and_then(|found| found.into_array(rows)).map_err(|error| error.strip_backtrace())
 }

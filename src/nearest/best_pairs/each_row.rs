@@ -10,16 +10,16 @@ use datafusion::common::{JoinType, Result, internal_datafusion_err, internal_err
 use datafusion::execution::memory_pool::MemoryReservation;
 
 use super::held::room;
-use super::search::{Found, Search};
+use super::search::{BestPairSearch, SearchOutcome};
 use super::top::Pair;
 use crate::exec::ProcessCores;
 use crate::nearest::alike::column;
 use crate::nearest::best::Best;
-use crate::nearest::run::{OnRound, PartnerOrder, Run};
-use crate::nearest::table::Table;
+use crate::nearest::run::{InMemorySearch, OnRound, PartnerOrder};
+use crate::nearest::table::RowTable;
 use crate::spec::{
-    Call, MOST_TIE_COLUMNS, Nearest, NearestJoin, OutputColumn, ResidualColumn, Search as Searched,
-    Side, SimilarityJoin, TieBreak, TieColumn,
+    Call, MOST_TIE_COLUMNS, Nearest, NearestJoin, OutputColumn, ResidualColumn, Search, Side,
+    SimilarityJoin, TieBreak, TieColumn,
 };
 use crate::util::cancel::CancelFlag;
 use crate::util::parallel;
@@ -31,7 +31,7 @@ const FEW_PAIRS: usize = if cfg!(test) { 1 << 8 } else { 1 << 18 };
 /// Pairs of the join, at least, for each pair that is needed: below that, all pairs are made.
 const FEW_TIMES: f64 = if cfg!(test) { 1.0 } else { 4.0 };
 
-impl Search {
+impl BestPairSearch {
     /// Finds the `wanted` best pairs of each row of `side`, where a sample says that the join has many others.
     /// `ties` are those that are given of pairs of equal scores.
     ///
@@ -43,8 +43,8 @@ impl Search {
         wanted: NonZeroUsize,
         side: Side,
         ties: TieBreak,
-    ) -> Result<Found> {
-        let all = Found::Within(self.join.predicate.bound);
+    ) -> Result<SearchOutcome> {
+        let all = SearchOutcome::Within(self.join.predicate.bound);
         let [own, other] = [side, side.other()].map(|side| self.tables[side as usize].rows());
         let count = wanted.get().min(other).max(1);
         let needed = own.saturating_mul(count);
@@ -68,7 +68,7 @@ impl Search {
             },
         };
         let nearest = Nearest { count: wanted, with_ties: ties == TieBreak::All };
-        let run = Run { order: order.map(Arc::new), ..self.as_nearest(nearest, side) };
+        let run = InMemorySearch { order: order.map(Arc::new), ..self.as_nearest(nearest, side) };
         let rows = run.candidates()?;
         let best = Best::try_new(rows.len(), count, nearest, self.memory.new_empty())?;
         let best = Arc::new(best);
@@ -83,7 +83,7 @@ impl Search {
             }));
             held.try_resize(pairs.capacity() * size_of::<Pair>())?;
         }
-        Ok(Found::Pairs(pairs))
+        Ok(SearchOutcome::Pairs(pairs))
     }
 
     /// The order of the rows of a side by columns of the output; `None` where they are of a type that is not
@@ -114,7 +114,7 @@ impl Search {
     }
 
     /// The join as a search for nearest rows of the rows of `side`, which are left rows there.
-    fn as_nearest(&self, nearest: Nearest, side: Side) -> Run {
+    fn as_nearest(&self, nearest: Nearest, side: Side) -> InMemorySearch {
         let join = match side {
             Side::Left => self.join.clone(),
             Side::Right => exchanged(self.join.clone()),
@@ -130,13 +130,13 @@ impl Search {
             null_equality: join.null_equality,
             side_filters: join.side_filters,
             condition: None,
-            search: Some(Searched { predicate, arguments, residual }),
+            search: Some(Search { predicate, arguments, residual }),
             output: join.output,
             schema: join.schema,
         };
         let told = Arc::clone(&self.on_round);
         let on_round: OnRound = Arc::new(move |round| told(round.to_string(), None));
-        Run {
+        InMemorySearch {
             join: Arc::new(join),
             left: Arc::clone(&self.tables[side as usize]),
             right: Arc::clone(&self.tables[side.other() as usize]),
@@ -153,7 +153,7 @@ impl Search {
 
 /// The order of the rows of a table by some columns; `None` where these are not compared.
 fn sorted_by(
-    table: &Table,
+    table: &RowTable,
     keys: &[(TieColumn, usize)],
     threads: usize,
     memory: &MemoryReservation,

@@ -14,7 +14,7 @@ use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use futures::{StreamExt, stream};
 
 use crate::exec::expected;
-use crate::nearest::table::Table;
+use crate::nearest::table::RowTable;
 use crate::operator::streams::StreamsExec;
 
 /// Inputs may take this part of the memory that is left.
@@ -32,7 +32,7 @@ pub(super) fn room(pool: &Arc<dyn MemoryPool>) -> usize {
 }
 
 /// The rows of an input, each in memory or still to be read.
-pub(super) struct Held {
+pub(super) struct HeldRows {
     schema: SchemaRef,
     batches: Vec<RecordBatch>,
     rows: usize,
@@ -40,7 +40,7 @@ pub(super) struct Held {
     rest: Option<SendableRecordBatchStream>,
 }
 
-impl Held {
+impl HeldRows {
     /// An input of which nothing has been read.
     pub(super) fn unread(input: SendableRecordBatchStream) -> Self {
         Self { schema: input.schema(), batches: vec![], rows: 0, rest: Some(input) }
@@ -84,8 +84,8 @@ impl Held {
     }
 
     /// The rows in memory as a table.
-    pub(super) fn table(&self) -> Table {
-        Table::of(Arc::clone(&self.schema), self.batches.clone())
+    pub(super) fn table(&self) -> RowTable {
+        RowTable::of(Arc::clone(&self.schema), self.batches.clone())
     }
 
     /// All rows of `input`, which has been read by `self`, as the input of a join.

@@ -9,7 +9,7 @@ use datafusion::physical_expr::PhysicalExprRef;
 
 use crate::nearest::alike::{column, first_rows, rankable};
 use crate::nearest::pairs::{admitted, is_true};
-use crate::nearest::table::Table;
+use crate::nearest::table::RowTable;
 use crate::util::cancel::CancelFlag;
 
 /// Whether nodes of a type are ranked here.
@@ -26,7 +26,7 @@ pub(super) fn has_ranks(data_type: &DataType) -> bool {
 
 /// The parts of a join that its rows of one side are told by.
 #[derive(Debug)]
-pub(super) struct Parts<'a> {
+pub(super) struct SideExpressions<'a> {
     /// The column with the node.
     pub node: usize,
     pub filter: Option<&'a PhysicalExprRef>,
@@ -48,7 +48,7 @@ pub(super) struct Head {
 /// Pairs of equal scores are taken in the order of their nodes. So among the rows of an item the one with the least node that is
 /// not taken comes first, whatever the partner.
 #[derive(Debug)]
-pub(super) struct Items {
+pub(super) struct PartnerItems {
     /// By row, its item: the number of the first row of it.
     item_of: Vec<u32>,
     /// By item, the place among `rows` of its rows; behind all, their number. Most numbers are of no item.
@@ -64,7 +64,7 @@ pub(super) struct Items {
     _memory: MemoryReservation,
 }
 
-impl Items {
+impl PartnerItems {
     /// The bytes that a row takes at most, besides copies of columns.
     const BYTES: usize = 6 * size_of::<u32>() + size_of::<u64>() + 1;
 
@@ -74,8 +74,8 @@ impl Items {
     ///
     /// The errors of expressions, and when memory is refused.
     pub(super) fn try_new(
-        table: &Table,
-        parts: Parts<'_>,
+        table: &RowTable,
+        parts: SideExpressions<'_>,
         threads: usize,
         memory: MemoryReservation,
     ) -> Result<Self> {

@@ -24,13 +24,13 @@ use datafusion::physical_plan::{
 use futures::{StreamExt, TryStreamExt, stream};
 use parking_lot::Mutex;
 
-use super::held::{Held, room};
+use super::held::{HeldRows, room};
 use super::one_to_one::is_matched;
-use super::search::{Found, OnRound, Search};
+use super::search::{BestPairSearch, OnRound, SearchOutcome};
 use super::top::Pair;
 use crate::exec::{JoinInput, SetSimilarityJoinExec};
 use crate::families::Families;
-use crate::nearest::output::Output;
+use crate::nearest::output::PairOutput;
 use crate::operator::errors::is_out_of_memory;
 use crate::operator::once::OnceExecution;
 use crate::spec::{BestPairs, Side, SimilarityJoin, TieBreak};
@@ -49,13 +49,13 @@ pub struct BestPairsExec {
     best: BestPairs,
     families: Families,
     metrics: ExecutionPlanMetricsSet,
-    prepared: OnceExecution<Prepared>,
-    ran: Arc<Mutex<Ran>>,
+    prepared: OnceExecution<BestPairsOutput>,
+    ran: Arc<Mutex<LastRun>>,
 }
 
 /// The last execution, for EXPLAIN ANALYZE.
 #[derive(Debug, Default)]
-struct Ran {
+struct LastRun {
     rounds: Vec<String>,
     /// The last join.
     join: Option<Arc<SetSimilarityJoinExec>>,
@@ -64,9 +64,9 @@ struct Ran {
 }
 
 /// The output of an execution.
-enum Prepared {
+enum BestPairsOutput {
     /// The pairs of the answer, all in the first partition.
-    Pairs { output: Arc<Output>, pairs: Arc<[Pair]> },
+    Pairs { output: Arc<PairOutput>, pairs: Arc<[Pair]> },
     /// The output of a join.
     Join(Arc<SetSimilarityJoinExec>),
 }
@@ -119,9 +119,9 @@ impl BestPairsExec {
     fn prepare(
         &self,
         context: &Arc<TaskContext>,
-    ) -> Result<impl Future<Output = Result<Prepared>> + Send + use<>> {
+    ) -> Result<impl Future<Output = Result<BestPairsOutput>> + Send + use<>> {
         let ran = Arc::clone(&self.ran);
-        *ran.lock() = Ran::default();
+        *ran.lock() = LastRun::default();
         let count = MetricBuilder::new(&self.metrics).counter("rounds", 0);
         let on_round: OnRound = Arc::new({
             let ran = Arc::clone(&ran);
@@ -143,8 +143,8 @@ impl BestPairsExec {
             let prepared = preparation.run().await?;
             let mut ran = ran.lock();
             match &prepared {
-                Prepared::Pairs { .. } => ran.has_pairs = true,
-                Prepared::Join(join) => {
+                BestPairsOutput::Pairs { .. } => ran.has_pairs = true,
+                BestPairsOutput::Join(join) => {
                     let bound = join.join().predicate.bound;
                     ran.rounds.push(format!("{bound}: all pairs"));
                     ran.join = Some(Arc::clone(join));
@@ -165,22 +165,22 @@ struct Preparation {
 }
 
 impl Preparation {
-    async fn run(self) -> Result<Prepared> {
+    async fn run(self) -> Result<BestPairsOutput> {
         let consumer = MemoryConsumer::new("BestPairs").register(self.context.memory_pool());
         let mut room = room(self.context.memory_pool());
         let stream =
             |side: Side| self.plain.input().side(side).execute(0, Arc::clone(&self.context));
         let (first, second) = match self.plain.input() {
             JoinInput::Itself { .. } => {
-                (Held::read(stream(Side::Left)?, &mut room, &consumer).await?, None)
+                (HeldRows::read(stream(Side::Left)?, &mut room, &consumer).await?, None)
             }
             JoinInput::Two { build, .. } => {
                 // As the join reads them: without rows of the build side there is no other row to read.
-                let first = Held::read(stream(*build)?, &mut room, &consumer).await?;
+                let first = HeldRows::read(stream(*build)?, &mut room, &consumer).await?;
                 let second = stream(build.other())?;
                 let second = match first.is_complete() && first.rows() > 0 {
-                    true => Held::read(second, &mut room, &consumer).await?,
-                    false => Held::unread(second),
+                    true => HeldRows::read(second, &mut room, &consumer).await?,
+                    false => HeldRows::unread(second),
                 };
                 (first, Some((*build, second)))
             }
@@ -194,7 +194,7 @@ impl Preparation {
                 Some((Side::Left, second)) => [left, Arc::new(second.table())],
                 Some((Side::Right, second)) => [Arc::new(second.table()), left],
             };
-            let search = Search {
+            let search = BestPairSearch {
                 join: self.plain.join().clone(),
                 tables,
                 itself: second.is_none(),
@@ -212,15 +212,15 @@ impl Preparation {
                 BestPairs::OneToOne { nodes } => search.run_one_to_one(nodes).await,
             };
             match found {
-                Ok(Found::Pairs(pairs)) => return Ok(pairs_of(search, pairs)),
-                Ok(Found::Within(found)) => bound = found,
+                Ok(SearchOutcome::Pairs(pairs)) => return Ok(pairs_of(search, pairs)),
+                Ok(SearchOutcome::Within(found)) => bound = found,
                 // The join as planned may do with less.
                 Err(error) if is_out_of_memory(&error) => {}
                 Err(error) => return Err(error),
             }
         }
         drop(consumer);
-        self.join(bound, first, second).map(Prepared::Join)
+        self.join(bound, first, second).map(BestPairsOutput::Join)
     }
 
     /// The join by a bound. The rows that were read are no longer reserved, so that the join has as much memory
@@ -228,8 +228,8 @@ impl Preparation {
     fn join(
         &self,
         bound: f64,
-        first: Held,
-        second: Option<(Side, Held)>,
+        first: HeldRows,
+        second: Option<(Side, HeldRows)>,
     ) -> Result<Arc<SetSimilarityJoinExec>> {
         let plain = &self.plain;
         let partitions = plain.properties().partitioning.partition_count();
@@ -255,13 +255,13 @@ impl Preparation {
     }
 }
 
-fn pairs_of(search: Search, pairs: Vec<Pair>) -> Prepared {
-    let Search { join, tables: [left, right], .. } = search;
+fn pairs_of(search: BestPairSearch, pairs: Vec<Pair>) -> BestPairsOutput {
+    let BestPairSearch { join, tables: [left, right], .. } = search;
     let order = join.predicate.call.function.info().order;
     let (columns, schema) = (join.output, join.schema);
     let window = 0..right.rows() as u32;
-    let output = Output { columns, schema, order, is_outer: false, left, right, window };
-    Prepared::Pairs { output: Arc::new(output), pairs: pairs.into() }
+    let output = PairOutput { columns, schema, order, is_outer: false, left, right, window };
+    BestPairsOutput::Pairs { output: Arc::new(output), pairs: pairs.into() }
 }
 
 impl DisplayAs for BestPairsExec {
@@ -356,8 +356,8 @@ impl ExecutionPlan for BestPairsExec {
         let batches = stream::once(prepared).map(move |prepared| {
             let prepared = prepared.map_err(DataFusionError::Shared)?;
             match prepared.as_ref() {
-                Prepared::Join(join) => join.execute(partition, Arc::clone(&context)),
-                Prepared::Pairs { output, pairs } => {
+                BestPairsOutput::Join(join) => join.execute(partition, Arc::clone(&context)),
+                BestPairsOutput::Pairs { output, pairs } => {
                     let pairs = if partition == 0 { Arc::clone(pairs) } else { Arc::default() };
                     let batch_size = context.session_config().batch_size();
                     Ok(batches_of(Arc::clone(output), pairs, batch_size, emitted.clone()))
@@ -422,7 +422,7 @@ impl EmbeddedProjection for BestPairsExec {
 
 /// The rows of some pairs.
 fn batches_of(
-    output: Arc<Output>,
+    output: Arc<PairOutput>,
     pairs: Arc<[Pair]>,
     batch_size: usize,
     emitted: BaselineMetrics,

@@ -17,8 +17,8 @@ use datafusion::logical_expr::Operator;
 use datafusion::physical_expr::PhysicalExprRef;
 use datafusion::physical_plan::expressions::Column;
 
-use super::items::{Head, Items, Parts, has_ranks};
-use super::search::{Found, MOST_ROUNDS, Search};
+use super::items::{Head, PartnerItems, SideExpressions, has_ranks};
+use super::search::{BestPairSearch, MOST_ROUNDS, SearchOutcome};
 use super::top::{Pair, Picked, Top};
 use crate::exec::layout::row_order_of;
 use crate::exec::{ProcessCores, SetSimilarityJoinExec};
@@ -32,24 +32,26 @@ const FEW_TIMES: f64 = if cfg!(test) { 0.5 } else { 4.0 };
 /// Pairs that the first round is to find for each row of the smaller side.
 const PAIRS_OF_ROW: usize = 2;
 
-impl Search {
+impl BestPairSearch {
     /// Finds the pairs of a one-to-one match, where a sample says that the join has many others. `nodes` are
     /// the columns of the output with the left and the right node.
     ///
     /// # Errors
     ///
     /// The errors of the joins, and when memory is refused.
-    pub(super) async fn run_one_to_one(&self, nodes: [usize; 2]) -> Result<Found> {
+    pub(super) async fn run_one_to_one(&self, nodes: [usize; 2]) -> Result<SearchOutcome> {
         let widest = self.join.predicate.bound;
-        let Some(columns) = columns_of(&self.join, nodes) else { return Ok(Found::Within(widest)) };
+        let Some(columns) = columns_of(&self.join, nodes) else {
+            return Ok(SearchOutcome::Within(widest));
+        };
         if self.has_few_pairs() || !self.has_all_scores() {
-            return Ok(Found::Within(widest));
+            return Ok(SearchOutcome::Within(widest));
         }
         let [left, right] = [0, 1].map(|side| self.tables[side].rows());
         let wanted = PAIRS_OF_ROW.saturating_mul(left.min(right));
         let sample = self.sample(wanted).await?;
         if sample.pairs() < FEW_TIMES * (left as f64 + right as f64) {
-            return Ok(Found::Within(widest));
+            return Ok(SearchOutcome::Within(widest));
         }
         let compared = self.compared_nodes(columns.of_sides)?;
         let (operator, ranks) = match compared {
@@ -80,7 +82,7 @@ impl Search {
                 continue;
             }
             former = Some(bound);
-            let rows = matching.sides.each_mut().map(Items::heads);
+            let rows = matching.sides.each_mut().map(PartnerItems::heads);
             let [left, right] = &rows;
             if left.is_empty() || right.is_empty() {
                 break;
@@ -93,14 +95,14 @@ impl Search {
                 format!("{bound}: {} pairs of {} x {}", all.offered(), left.len(), right.len());
             (self.on_round)(text, Some(plan));
             let (Picked::Few(pairs) | Picked::Pairs(pairs)) = all.take() else {
-                return Ok(Found::Within(widest));
+                return Ok(SearchOutcome::Within(widest));
             };
             matching.take(&pairs).await?;
             if bound == widest {
                 break;
             }
         }
-        Ok(Found::Pairs(matching.pairs))
+        Ok(SearchOutcome::Pairs(matching.pairs))
     }
 
     /// The items of a side, whose nodes are in a column of its input, and have `ranks` where those of both sides
@@ -111,7 +113,7 @@ impl Search {
         node: usize,
         ranks: Option<Vec<u32>>,
         is_free: bool,
-    ) -> Result<Items> {
+    ) -> Result<PartnerItems> {
         let (join, table) = (&self.join, &self.tables[side as usize]);
         let read = join.residual.iter().filter(|_| !is_free).flat_map(|residual| &residual.columns);
         let read = read.filter_map(|column| match column {
@@ -125,9 +127,9 @@ impl Search {
         let keys = join.on.iter().map(|(left, right)| [left, right][side as usize]);
         let alike = std::iter::once(&join.arguments[side as usize]).chain(keys).chain(&read);
         let filter = join.side_filters[side as usize].as_ref();
-        let parts = Parts { node, filter, alike: alike.collect(), ranks };
+        let parts = SideExpressions { node, filter, alike: alike.collect(), ranks };
         let threads = ProcessCores::threads(self.context.session_config());
-        Items::try_new(table, parts, threads, self.memory.new_empty())
+        PartnerItems::try_new(table, parts, threads, self.memory.new_empty())
     }
 
     /// The comparison of the nodes of a pair that is the whole condition of the join, with the ranks of the
@@ -178,7 +180,7 @@ pub(super) fn is_matched(plain: &SetSimilarityJoinExec, nodes: [usize; 2]) -> bo
 /// The pairs taken so far, and the rows that are left.
 struct Matching {
     /// The items of each side of the join.
-    sides: [Items; 2],
+    sides: [PartnerItems; 2],
     right_first: bool,
     /// The comparison of the left with the right node of the join that a pair must meet.
     operator: Option<Operator>,

@@ -14,8 +14,8 @@ use crate::config::SimJoinOptions;
 use crate::exec::{ProcessCores, SetSimilarityJoinExec};
 use crate::families::Families;
 use crate::nearest::best::{ScoreKey, key_of, score_of};
-use crate::nearest::numbered::{Numbered, NumberedPairs};
-use crate::nearest::table::Table;
+use crate::nearest::numbered::{NumberedPairs, NumberedRows};
+use crate::nearest::table::RowTable;
 use crate::spec::{Order, OutputColumn, SimilarityJoin};
 
 /// Pairs of rows, at most, of which all matches are made.
@@ -41,7 +41,7 @@ pub(super) type OnRound = Arc<dyn Fn(String, Option<Arc<SetSimilarityJoinExec>>)
 
 /// The outcome of a search.
 #[derive(Debug)]
-pub(super) enum Found {
+pub(super) enum SearchOutcome {
     /// The pairs.
     Pairs(Vec<Pair>),
     /// The pairs are those that a join by this bound finds, or among them.
@@ -49,10 +49,10 @@ pub(super) enum Found {
 }
 
 /// Both sides of an execution, in memory.
-pub(super) struct Search {
+pub(super) struct BestPairSearch {
     /// The join as planned.
     pub join: SimilarityJoin,
-    pub tables: [Arc<Table>; 2],
+    pub tables: [Arc<RowTable>; 2],
     /// Whether one input is both sides.
     pub itself: bool,
     pub families: Families,
@@ -62,7 +62,7 @@ pub(super) struct Search {
     pub on_round: OnRound,
 }
 
-impl Search {
+impl BestPairSearch {
     pub(super) fn order(&self) -> Order {
         self.join.predicate.call.function.info().order
     }
@@ -86,10 +86,10 @@ impl Search {
     /// # Errors
     ///
     /// The errors of the joins.
-    pub(super) async fn run(&self, count: usize, any_tie: bool) -> Result<Found> {
+    pub(super) async fn run(&self, count: usize, any_tie: bool) -> Result<SearchOutcome> {
         let widest = self.join.predicate.bound;
         if self.has_few_pairs() {
-            return Ok(Found::Within(widest));
+            return Ok(SearchOutcome::Within(widest));
         }
         let sample = self.sample(count).await?;
         let mut former = None;
@@ -107,15 +107,19 @@ impl Search {
             (self.on_round)(format!("{bound}: {} pairs", top.offered()), Some(plan));
             match top.take() {
                 Picked::Few(_) => {}
-                Picked::Pairs(pairs) if self.has_all_scores() => return Ok(Found::Pairs(pairs)),
+                Picked::Pairs(pairs) if self.has_all_scores() => {
+                    return Ok(SearchOutcome::Pairs(pairs));
+                }
                 Picked::Pairs(pairs) => {
                     let last = pairs.iter().map(|(key, ..)| *key).max();
-                    return Ok(Found::Within(self.within(last, bound)));
+                    return Ok(SearchOutcome::Within(self.within(last, bound)));
                 }
-                Picked::Within(key) => return Ok(Found::Within(self.within(Some(key), bound))),
+                Picked::Within(key) => {
+                    return Ok(SearchOutcome::Within(self.within(Some(key), bound)));
+                }
             }
         }
-        Ok(Found::Within(widest))
+        Ok(SearchOutcome::Within(widest))
     }
 
     /// The bound of the pairs whose keys are `last` at most, which a join by `bound` has found.
@@ -153,9 +157,9 @@ impl Search {
 
     /// The scores of a sample of each side, joined by the widest bound, as far as they tell bounds for `count`
     /// pairs.
-    pub(super) async fn sample(&self, count: usize) -> Result<Sample> {
+    pub(super) async fn sample(&self, count: usize) -> Result<ScoreSample> {
         let last = MOST_ROUNDS.saturating_sub(1);
-        let place = |share: f64| Sample::place(share, count, last);
+        let place = |share: f64| ScoreSample::place(share, count, last);
         let (top, share) = self.join_sample(place).await?;
         let count = place(share);
         let keys = match top.take() {
@@ -165,7 +169,7 @@ impl Search {
             // So many ties that all places have this key.
             Picked::Within(key) => vec![key; count],
         };
-        Ok(Sample { keys, share, offered: top.offered() })
+        Ok(ScoreSample { keys, share, offered: top.offered() })
     }
 
     /// The number of pairs of the join, as a sample of each side has them; or a lesser one, of so many that
@@ -199,7 +203,7 @@ impl Search {
         top: &Arc<Top>,
     ) -> Result<Arc<SetSimilarityJoinExec>> {
         let copies = self.memory.new_empty();
-        let numbered = Numbered {
+        let numbered = NumberedRows {
             tables: [&self.tables[0], &self.tables[1]],
             rows,
             itself: self.itself && rows == [None; 2],
@@ -240,7 +244,7 @@ impl Search {
 
 /// The scores of a sample.
 #[derive(Debug)]
-pub(super) struct Sample {
+pub(super) struct ScoreSample {
     /// The best of them, the best one first.
     keys: Vec<ScoreKey>,
     /// The part of all pairs that is in the sample.
@@ -249,7 +253,7 @@ pub(super) struct Sample {
     offered: usize,
 }
 
-impl Sample {
+impl ScoreSample {
     /// The place among the keys whose score `count` pairs, or in later rounds more, have at least.
     fn place(share: f64, count: usize, round: u32) -> usize {
         let expected = share * count as f64;

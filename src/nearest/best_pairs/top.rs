@@ -19,7 +19,7 @@ const LEAST_HELD: usize = if cfg!(test) { 1 << 3 } else { 1 << 10 };
 
 /// The pairs that are kept.
 #[derive(Debug)]
-struct Kept {
+struct KeptPairs {
     pairs: Vec<Pair>,
     /// The number of held pairs at which the best are picked.
     pick_at: usize,
@@ -35,7 +35,7 @@ pub(super) struct Top {
     /// The key of the best score of all, where there is one.
     best: Option<ScoreKey>,
     memory: MemoryReservation,
-    kept: Mutex<Kept>,
+    kept: Mutex<KeptPairs>,
     /// A key that the last one of the best does not exceed.
     last: AtomicI64,
     /// Further pairs change nothing.
@@ -67,7 +67,7 @@ impl Top {
             any_tie,
             best,
             memory,
-            kept: Mutex::new(Kept {
+            kept: Mutex::new(KeptPairs {
                 pairs: vec![],
                 pick_at: Self::pick_at(count.max(1)),
                 overflown: false,
@@ -117,7 +117,7 @@ impl Top {
     }
 
     /// Keeps the best alone.
-    fn pick(&self, kept: &mut Kept) {
+    fn pick(&self, kept: &mut KeptPairs) {
         let pairs = &mut kept.pairs;
         if pairs.len() < self.count {
             return;

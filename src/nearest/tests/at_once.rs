@@ -32,7 +32,7 @@ enum Numbers {
     Near,
     /// Some that are not finite.
     Wild,
-    /// Of some vectors all are NaN.
+    /// Some vectors are NaN throughout.
     Failed,
 }
 

@@ -76,7 +76,7 @@ pub(crate) struct Distribution<'a> {
 
 /// The way in which the work is shared, and the reason.
 #[derive(Debug, PartialEq)]
-enum Shared {
+enum WorkSharing {
     ByNone(String),
     /// Two joins: a LEFT join, and the right rows without a partner.
     AsTwo,
@@ -89,8 +89,8 @@ impl Distribution<'_> {
     /// The plan.
     pub(crate) fn plan(self) -> Result<Arc<dyn ExecutionPlan>> {
         match self.choose() {
-            Shared::AsTwo => self.full(),
-            Shared::ByNone(reason) => {
+            WorkSharing::AsTwo => self.full(),
+            WorkSharing::ByNone(reason) => {
                 let Self { input, join, families, options, .. } = self;
                 let input = match input {
                     JoinInput::Itself { input, .. } => JoinInput::Itself { input, partitions: 1 },
@@ -105,7 +105,7 @@ impl Distribution<'_> {
                     Some(reason),
                 )?))
             }
-            Shared::Broadcast(build, reason) => {
+            WorkSharing::Broadcast(build, reason) => {
                 let [left, right] = self.sides()?;
                 Ok(Arc::new(SetSimilarityJoinExec::try_new_in_mode(
                     JoinInput::Two { left, right, build, partitions: 1 },
@@ -116,8 +116,10 @@ impl Distribution<'_> {
                     Some(reason),
                 )?))
             }
-            Shared::Repartition(reason) if self.meets_once() => self.repartitioned_once(reason),
-            Shared::Repartition(reason) => self.repartitioned(reason),
+            WorkSharing::Repartition(reason) if self.meets_once() => {
+                self.repartitioned_once(reason)
+            }
+            WorkSharing::Repartition(reason) => self.repartitioned(reason),
         }
     }
 
@@ -155,8 +157,8 @@ impl Distribution<'_> {
         matches!(self.input, JoinInput::Itself { .. })
     }
 
-    /// Whether it is enough that each pair of rows meets once, in one of the two orders. A row has
-    /// to have one place then, by its hash, whenever it is read.
+    /// Whether each pair of rows needs to meet in one of its two orders only. Every reading must then give a
+    /// row the same place, by its hash.
     fn meets_once(&self) -> bool {
         self.is_self_join() && self.join.is_symmetric() && self.exact
     }
@@ -167,9 +169,9 @@ impl Distribution<'_> {
             .then_some("an input may give other rows when it is read twice")
     }
 
-    fn choose(&self) -> Shared {
+    fn choose(&self) -> WorkSharing {
         if self.tasks <= 1 {
-            return Shared::ByNone("there is one task".to_string());
+            return WorkSharing::ByNone("there is one task".to_string());
         }
         let sizes = [Side::Left, Side::Right].map(|side| Size::of(self.input.side(side)));
         let size = |side: Side| sizes[side as usize];
@@ -186,7 +188,7 @@ impl Distribution<'_> {
             && self.options.distribution == DistributionChoice::Auto
         {
             let reason = "the pairs of one input with itself, each of them once";
-            return Shared::Repartition(reason.to_string());
+            return WorkSharing::Repartition(reason.to_string());
         }
         let limit = self.options.broadcast_limit;
         let choice = self.options.distribution;
@@ -196,37 +198,37 @@ impl Distribution<'_> {
             let both = sizes[0].zip(sizes[1]).map(|(l, r)| Size(l.0.saturating_add(r.0)));
             return match both {
                 Some(both) if choice == DistributionChoice::Auto && both.0 as u64 <= limit.0 => {
-                    Shared::ByNone(format!("both sides of about {both} are within {limit}"))
+                    WorkSharing::ByNone(format!("both sides of about {both} are within {limit}"))
                 }
-                _ => Shared::AsTwo,
+                _ => WorkSharing::AsTwo,
             };
         }
         match (choice, broadcast, not_repartitioned) {
             (DistributionChoice::Broadcast, Some(side), _) => {
-                Shared::Broadcast(side, "simjoin.distribution = broadcast".to_string())
+                WorkSharing::Broadcast(side, "simjoin.distribution = broadcast".to_string())
             }
             (DistributionChoice::Repartition, _, None) => {
-                Shared::Repartition("simjoin.distribution = repartition".to_string())
+                WorkSharing::Repartition("simjoin.distribution = repartition".to_string())
             }
             (_, None, Some(why)) => {
-                Shared::ByNone(format!("neither side can be broadcast, and {why}"))
+                WorkSharing::ByNone(format!("neither side can be broadcast, and {why}"))
             }
             (DistributionChoice::Repartition, Some(side), Some(why)) => {
-                Shared::Broadcast(side, format!("not repartitioned: {why}"))
+                WorkSharing::Broadcast(side, format!("not repartitioned: {why}"))
             }
-            (_, None, None) => Shared::Repartition(
+            (_, None, None) => WorkSharing::Repartition(
                 "no side can be broadcast whose rows are not part of the answer".to_string(),
             ),
             (_, Some(side), not_repartitioned) => match (size(side), not_repartitioned) {
-                (Some(size), _) if size.0 as u64 <= limit.0 => Shared::Broadcast(
+                (Some(size), _) if size.0 as u64 <= limit.0 => WorkSharing::Broadcast(
                     side,
                     format!("the {side} side of about {size} is within {limit}"),
                 ),
-                (_, Some(why)) => Shared::Broadcast(side, format!("not repartitioned: {why}")),
-                (Some(size), None) => Shared::Repartition(format!(
+                (_, Some(why)) => WorkSharing::Broadcast(side, format!("not repartitioned: {why}")),
+                (Some(size), None) => WorkSharing::Repartition(format!(
                     "the {side} side of about {size} is beyond {limit}"
                 )),
-                (None, None) => Shared::Repartition(format!(
+                (None, None) => WorkSharing::Repartition(format!(
                     "statistics do not tell whether the {side} side is within {limit}"
                 )),
             },

@@ -16,15 +16,15 @@ use crate::config::SimJoinOptions;
 use crate::families::Families;
 use crate::plan::logical::SetSimilarityJoin;
 use crate::plan::numbers::is_number;
-use crate::plan::recognise::cost::Choice;
+use crate::plan::recognise::cost::OperatorChoice;
 use crate::plan::recognise::declined::DeclinedNode;
 use crate::plan::recognise::marker::{EXAMPLE, is_marked, refuse, unwrap};
 use crate::plan::recognise::nearest::{as_similarity_join, filter_left_rows};
 use crate::plan::recognise::predicate::{
-    Comparison, Constants, Shape, Sides, Threshold, call_over, mentions_similarity, side_of,
-    similarity_call,
+    Comparison, ComparisonBound, ConjunctShape, Constants, JoinInputs, call_over,
+    mentions_similarity, side_of, similarity_call,
 };
-use crate::plan::recognise::rest::{Rest, never, output_of};
+use crate::plan::recognise::rest::{OtherConditions, never, output_of};
 use crate::plan::recognise::unanalyzed::UnanalyzedNode;
 use crate::plan::relations::NearestNode;
 use crate::spec::{NanScore, Need, Predicate};
@@ -72,7 +72,7 @@ pub(crate) struct Converted {
 pub(crate) fn convert(
     plan: LogicalPlan,
     context: Context<'_>,
-    choices: &HashMap<Join, Choice>,
+    choices: &HashMap<Join, OperatorChoice>,
 ) -> Result<Converted> {
     let mut converter = Converter {
         context,
@@ -130,7 +130,7 @@ fn not_analyzed<T>() -> Result<T> {
 
 struct Converter<'a> {
     context: Context<'a>,
-    choices: &'a HashMap<Join, Choice>,
+    choices: &'a HashMap<Join, OperatorChoice>,
     undecided: Vec<Join>,
     /// The numbers of the SIMJOINs that became nodes.
     converted: HashSet<i64>,
@@ -139,7 +139,7 @@ struct Converter<'a> {
 }
 
 /// The outcome for a join.
-enum Outcome {
+enum Conversion {
     Node(Box<SetSimilarityJoin>),
     /// A similarity join that stays as it is, and why.
     Declined(String),
@@ -155,7 +155,7 @@ struct Candidate {
     measured: Expr,
     arguments: [Expr; 2],
     predicate: Predicate,
-    /// [`Threshold::exact`].
+    /// [`ComparisonBound::exact`].
     is_exact: bool,
 }
 
@@ -174,23 +174,23 @@ impl Candidate {
 
 impl<'a> Converter<'a> {
     /// The inputs of a join.
-    fn sides<'j>(&self, join: &'j Join) -> Sides<'j>
+    fn sides<'j>(&self, join: &'j Join) -> JoinInputs<'j>
     where
         'a: 'j,
     {
         let (left, right) = (join.left.schema(), join.right.schema());
-        Sides { left, right, families: self.context.families }
+        JoinInputs { left, right, families: self.context.families }
     }
 
     fn visit(&mut self, plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
         match plan {
             LogicalPlan::Join(join) => match self.convert_join(&join)? {
-                Outcome::Node(node) => Ok(Transformed::yes(node.into_plan())),
-                Outcome::Declined(reason) if self.context.explain => {
+                Conversion::Node(node) => Ok(Transformed::yes(node.into_plan())),
+                Conversion::Declined(reason) if self.context.explain => {
                     let plan = LogicalPlan::Join(join);
                     Ok(Transformed::yes(DeclinedNode::new(plan, reason).into_plan()))
                 }
-                Outcome::Declined(_) | Outcome::Unchanged => {
+                Conversion::Declined(_) | Conversion::Unchanged => {
                     Ok(Transformed::no(LogicalPlan::Join(join)))
                 }
             },
@@ -224,14 +224,14 @@ impl<'a> Converter<'a> {
         let sides = self.sides(join);
         let is_similarity = |conjunct: &&Expr| match unwrap(conjunct) {
             Some(wrapped) => reads_both_sides(wrapped.measured, sides),
-            None => matches!(Comparison::find(conjunct, sides), Shape::Comparison(_)),
+            None => matches!(Comparison::find(conjunct, sides), ConjunctShape::Comparison(_)),
         };
         let (similarities, rest): (Vec<&Expr>, Vec<&Expr>) =
             split_conjunction(&filter.predicate).into_iter().partition(is_similarity);
         if similarities.is_empty() {
             // The optimizer keeps a volatile conjunct above the join.
             let declined = rest.iter().find_map(|c| match Comparison::find(c, sides) {
-                Shape::Declined(reason) => Some(format!("{c}: {reason}")),
+                ConjunctShape::Declined(reason) => Some(format!("{c}: {reason}")),
                 _ => None,
             });
             return match declined {
@@ -246,14 +246,14 @@ impl<'a> Converter<'a> {
         pushed.filter =
             conjunction(pushed.filter.into_iter().chain(similarities.into_iter().cloned()));
         let plan = match self.convert_join(&pushed)? {
-            Outcome::Node(node) => node.into_plan(),
-            Outcome::Declined(reason) if self.context.explain => {
+            Conversion::Node(node) => node.into_plan(),
+            Conversion::Declined(reason) if self.context.explain => {
                 // One reason for both: the reason of all conjuncts.
                 let input = Arc::new(input.clone());
                 let plan = LogicalPlan::Filter(Filter::try_new(filter.predicate, input)?);
                 return Ok(Transformed::yes(DeclinedNode::new(plan, reason).into_plan()));
             }
-            Outcome::Declined(_) | Outcome::Unchanged => return unchanged(filter),
+            Conversion::Declined(_) | Conversion::Unchanged => return unchanged(filter),
         };
         let plan = match conjunction(rest.into_iter().cloned()) {
             Some(predicate) => LogicalPlan::Filter(Filter::try_new(predicate, Arc::new(plan))?),
@@ -262,12 +262,12 @@ impl<'a> Converter<'a> {
         Ok(Transformed::yes(plan))
     }
 
-    fn convert_join(&mut self, join: &Join) -> Result<Outcome> {
+    fn convert_join(&mut self, join: &Join) -> Result<Conversion> {
         let without_nulls = as_anti_join(join);
         let join = without_nulls.as_ref().unwrap_or(join);
-        let Some(filter) = &join.filter else { return Ok(Outcome::Unchanged) };
+        let Some(filter) = &join.filter else { return Ok(Conversion::Unchanged) };
         if !mentions_similarity(filter, self.context.families) && !is_marked(filter) {
-            return Ok(Outcome::Unchanged);
+            return Ok(Conversion::Unchanged);
         }
         let mut joins = vec![];
         let mut conjuncts = vec![];
@@ -296,26 +296,26 @@ impl<'a> Converter<'a> {
         let insists = !joins.is_empty();
         let outcome = match unsupported(join) {
             Some(_) if candidates.is_empty() && reasons.is_empty() => {
-                return Ok(Outcome::Unchanged);
+                return Ok(Conversion::Unchanged);
             }
-            Some(reason) => Outcome::Declined(reason.to_string()),
+            Some(reason) => Conversion::Declined(reason.to_string()),
             None if candidates.is_empty() && reasons.is_empty() && !insists => {
-                return Ok(Outcome::Unchanged);
+                return Ok(Conversion::Unchanged);
             }
-            None if candidates.is_empty() => Outcome::Declined(reasons.join("; ")),
+            None if candidates.is_empty() => Conversion::Declined(reasons.join("; ")),
             None if !insists && !self.context.options.recognize_joins => {
-                Outcome::Declined("simjoin.recognize_joins is false".to_string())
+                Conversion::Declined("simjoin.recognize_joins is false".to_string())
             }
             None => self.build(join, conjuncts, candidates, insists)?,
         };
         match &outcome {
-            Outcome::Node(_) => self.converted.extend(joins),
-            Outcome::Declined(reason) => {
+            Conversion::Node(_) => self.converted.extend(joins),
+            Conversion::Declined(reason) => {
                 for number in joins {
                     self.refused.entry(number).or_default().push(reason.clone());
                 }
             }
-            Outcome::Unchanged => {}
+            Conversion::Unchanged => {}
         }
         Ok(outcome)
     }
@@ -340,17 +340,17 @@ impl<'a> Converter<'a> {
             _ => (conjunct, None),
         };
         match Comparison::find(conjunct, self.sides(join)) {
-            Shape::Other => None,
-            Shape::Declined(reason) => Some(Err(reason)),
-            Shape::Comparison(found) => {
+            ConjunctShape::Other => None,
+            ConjunctShape::Declined(reason) => Some(Err(reason)),
+            ConjunctShape::Comparison(found) => {
                 let threshold = match constant {
                     Some(ScalarValue::Boolean(Some(true))) => {
                         Err("it is always true, so every pair satisfies it".to_string())
                     }
-                    Some(_) => Ok(Threshold { value: f64::NAN, exact: true }),
+                    Some(_) => Ok(ComparisonBound { value: f64::NAN, exact: true }),
                     None => found.reduce(self.context.constants),
                 };
-                Some(threshold.map(|Threshold { value: bound, exact }| {
+                Some(threshold.map(|ComparisonBound { value: bound, exact }| {
                     let predicate = Predicate::new(found.call, bound);
                     Candidate {
                         position,
@@ -374,7 +374,7 @@ impl<'a> Converter<'a> {
         conjuncts: Vec<Expr>,
         mut candidates: Vec<Candidate>,
         insists: bool,
-    ) -> Result<Outcome> {
+    ) -> Result<Conversion> {
         // The first of the best, so that the plan does not depend on the order of equals.
         let mut keys = vec![];
         for candidate in &candidates {
@@ -388,7 +388,7 @@ impl<'a> Converter<'a> {
         let Some(mut driver) =
             (0..candidates.len()).max_by(best).map(|i| candidates.swap_remove(i))
         else {
-            return Ok(Outcome::Unchanged);
+            return Ok(Conversion::Unchanged);
         };
         let mut numbers: Vec<Expr> = vec![];
         for candidate in &candidates {
@@ -423,9 +423,9 @@ impl<'a> Converter<'a> {
             .filter(|(i, _)| !decided.contains(i))
             .map(|(_, conjunct)| conjunct)
             .chain(numbers);
-        let rest = match Rest::split(join, rest)? {
+        let rest = match OtherConditions::split(join, rest)? {
             Ok(rest) => rest,
-            Err(reason) => return Ok(Outcome::Declined(reason)),
+            Err(reason) => return Ok(Conversion::Declined(reason)),
         };
         let note = if insists || rest.on.is_empty() {
             None
@@ -433,13 +433,15 @@ impl<'a> Converter<'a> {
             match self.choices.get(join) {
                 None => {
                     self.undecided.push(join.clone());
-                    return Ok(Outcome::Unchanged);
+                    return Ok(Conversion::Unchanged);
                 }
-                Some(Choice::HashJoin(reason)) => return Ok(Outcome::Declined(reason.clone())),
-                Some(Choice::Operator(reason)) => Some(reason.clone()),
+                Some(OperatorChoice::HashJoin(reason)) => {
+                    return Ok(Conversion::Declined(reason.clone()));
+                }
+                Some(OperatorChoice::Operator(reason)) => Some(reason.clone()),
             }
         };
-        Ok(Outcome::Node(Box::new(SetSimilarityJoin {
+        Ok(Conversion::Node(Box::new(SetSimilarityJoin {
             left: Arc::clone(&join.left),
             right: Arc::clone(&join.right),
             shared: None,
@@ -498,8 +500,8 @@ fn as_anti_join(join: &Join) -> Option<Join> {
     Some(Join { on: vec![], filter, null_aware: false, ..join.clone() })
 }
 
-fn reads_both_sides(expr: &Expr, sides: Sides<'_>) -> bool {
-    let Sides { left, right, families } = sides;
+fn reads_both_sides(expr: &Expr, sides: JoinInputs<'_>) -> bool {
+    let JoinInputs { left, right, families } = sides;
     similarity_call(expr, families).is_some_and(|(_, first, second)| {
         match (side_of(first, left, right), side_of(second, left, right)) {
             (Some(a), Some(b)) => a != b,

@@ -6,14 +6,14 @@ use datafusion::logical_expr::{Expr, Join, LogicalPlan};
 
 /// The operator that runs a join, with the reason.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Choice {
+pub(crate) enum OperatorChoice {
     HashJoin(String),
     Operator(String),
 }
 
 /// Statistics of one side's keys.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub(crate) struct Keys {
+pub(crate) struct KeyStatistics {
     pub rows: Option<usize>,
     /// A lower bound of how many different keys there are.
     pub distinct: Option<usize>,
@@ -21,7 +21,7 @@ pub(crate) struct Keys {
     pub unique: bool,
 }
 
-impl Keys {
+impl KeyStatistics {
     /// The statistics of the keys `expressions` of `plan`; `statistics` are those of `plan`, where
     /// known.
     pub(crate) fn of<'a>(
@@ -52,32 +52,38 @@ fn is_unique(schema: &DFSchema, columns: &[usize]) -> bool {
 }
 
 /// Decides by the pairs that a hash join would compare for each row of its larger input.
-pub(crate) fn choose(left: Keys, right: Keys, rows_per_key: f64) -> Choice {
+pub(crate) fn choose(
+    left: KeyStatistics,
+    right: KeyStatistics,
+    rows_per_key: f64,
+) -> OperatorChoice {
     if left.unique || right.unique {
         let side = if left.unique { "left" } else { "right" };
         if rows_per_key >= 1.0 {
-            return Choice::HashJoin(format!("hash join: its keys are unique on the {side} side"));
+            return OperatorChoice::HashJoin(format!(
+                "hash join: its keys are unique on the {side} side"
+            ));
         }
-        return Choice::Operator(format!(
+        return OperatorChoice::Operator(format!(
             "chosen over a hash join: its keys are unique on the {side} side, but \
              simjoin.hash_join_rows_per_key is {rows_per_key}"
         ));
     }
     let distinct = left.distinct.into_iter().chain(right.distinct).max();
     let (Some(l), Some(r), Some(distinct)) = (left.rows, right.rows, distinct) else {
-        return Choice::Operator(
+        return OperatorChoice::Operator(
             "chosen over a hash join: statistics do not say how many rows share a key".to_string(),
         );
     };
     // |L| * |R| / distinct pairs, spread over the larger input.
     let pairs = l.min(r) as f64 / distinct.max(1) as f64;
     if pairs <= rows_per_key {
-        Choice::HashJoin(format!(
+        OperatorChoice::HashJoin(format!(
             "hash join: statistics promise {pairs:.2} rows per key, and \
              simjoin.hash_join_rows_per_key is {rows_per_key}"
         ))
     } else {
-        Choice::Operator(format!(
+        OperatorChoice::Operator(format!(
             "chosen over a hash join: statistics promise {pairs:.2} rows per key, and \
              simjoin.hash_join_rows_per_key is {rows_per_key}"
         ))
@@ -101,10 +107,13 @@ pub(crate) fn left_is_smaller(
 }
 
 /// The sides of `join`, for [`choose`].
-pub(crate) fn keys_of(join: &Join, statistics: [Option<&Statistics>; 2]) -> (Keys, Keys) {
+pub(crate) fn keys_of(
+    join: &Join,
+    statistics: [Option<&Statistics>; 2],
+) -> (KeyStatistics, KeyStatistics) {
     (
-        Keys::of(&join.left, join.on.iter().map(|(l, _)| l), statistics[0]),
-        Keys::of(&join.right, join.on.iter().map(|(_, r)| r), statistics[1]),
+        KeyStatistics::of(&join.left, join.on.iter().map(|(l, _)| l), statistics[0]),
+        KeyStatistics::of(&join.right, join.on.iter().map(|(_, r)| r), statistics[1]),
     )
 }
 
@@ -112,12 +121,12 @@ pub(crate) fn keys_of(join: &Join, statistics: [Option<&Statistics>; 2]) -> (Key
 mod tests {
     use super::*;
 
-    fn keys(rows: usize, distinct: usize) -> Keys {
-        Keys { rows: Some(rows), distinct: Some(distinct), unique: false }
+    fn keys(rows: usize, distinct: usize) -> KeyStatistics {
+        KeyStatistics { rows: Some(rows), distinct: Some(distinct), unique: false }
     }
 
-    fn is_hash_join(left: Keys, right: Keys, rows_per_key: f64) -> bool {
-        matches!(choose(left, right, rows_per_key), Choice::HashJoin(_))
+    fn is_hash_join(left: KeyStatistics, right: KeyStatistics, rows_per_key: f64) -> bool {
+        matches!(choose(left, right, rows_per_key), OperatorChoice::HashJoin(_))
     }
 
     #[test]
@@ -131,16 +140,16 @@ mod tests {
 
     #[test]
     fn missing_statistics_favour_the_operator() {
-        assert!(!is_hash_join(Keys::default(), keys(10, 10), 4.0));
-        let no_distinct = Keys { rows: Some(10), ..Keys::default() };
+        assert!(!is_hash_join(KeyStatistics::default(), keys(10, 10), 4.0));
+        let no_distinct = KeyStatistics { rows: Some(10), ..KeyStatistics::default() };
         assert!(!is_hash_join(no_distinct, no_distinct, 1e9));
     }
 
     #[test]
     fn unique_keys_need_no_statistics() {
-        let unique = Keys { unique: true, ..Keys::default() };
-        assert!(is_hash_join(unique, Keys::default(), 1.0));
-        assert!(is_hash_join(Keys::default(), unique, 1.0));
+        let unique = KeyStatistics { unique: true, ..KeyStatistics::default() };
+        assert!(is_hash_join(unique, KeyStatistics::default(), 1.0));
+        assert!(is_hash_join(KeyStatistics::default(), unique, 1.0));
         assert!(!is_hash_join(unique, unique, 0.5));
     }
 

@@ -1,4 +1,4 @@
-//! How SIMJOIN insists: two internal functions that carry the wish through the optimizer.
+//! The two internal functions that carry SIMJOIN's demand for the operator through the optimizer.
 //!
 //! SIMJOIN text becomes `JOIN … ON __simjoin_marker() OR <condition>`. The analyzer rule
 //! [`MarkSimilarityJoins`] takes the marker out of the condition and wraps each similarity conjunct
@@ -29,7 +29,7 @@ use datafusion::optimizer::AnalyzerRule;
 
 use crate::families::Families;
 use crate::plan::recognise::nearest::{EXAMPLE as NEAREST_EXAMPLE, is_nearest, nearest_node};
-use crate::plan::recognise::predicate::{Comparison, Shape, Sides, function_of_pairs};
+use crate::plan::recognise::predicate::{Comparison, ConjunctShape, JoinInputs, function_of_pairs};
 use crate::spec::{Function, Order};
 use crate::sql::{
     CANDIDATES_FUNCTION, COUNT_FUNCTION, DISTANCE_FUNCTION, MARKER_FUNCTION, SIMILARITY_FUNCTION,
@@ -264,19 +264,19 @@ fn wrap(mut join: Join, families: &Families, number: i64) -> Result<LogicalPlan>
             return plan_err!("{MARKER_FUNCTION} stands inside {conjunct}; write {EXAMPLE}");
         }
         let (left, right) = (join.left.schema(), join.right.schema());
-        let sides = Sides { left, right, families };
+        let sides = JoinInputs { left, right, families };
         match Comparison::find(conjunct, sides) {
-            Shape::Comparison(found) => {
+            ConjunctShape::Comparison(found) => {
                 wrapped += 1;
                 let number = Expr::Literal(ScalarValue::Int64(Some(number)), None);
                 conjuncts.push(WRAPPER.call(vec![conjunct.clone(), found.measured, number]));
                 continue;
             }
-            Shape::Declined(reason) => {
+            ConjunctShape::Declined(reason) => {
                 function = function.or_else(|| function_of_pairs(conjunct, sides));
                 reasons.push(format!("{conjunct}: {reason}"));
             }
-            Shape::Other => {}
+            ConjunctShape::Other => {}
         }
         conjuncts.push(conjunct.clone());
     }

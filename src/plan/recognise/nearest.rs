@@ -13,8 +13,10 @@ use datafusion::logical_expr::{
 
 use super::candidates::candidates;
 use super::marker::internal_call;
-use super::predicate::{Comparison, Constants, Shape, Sides, side_of, similarity_call};
-use super::rest::{Rest, never, output_of};
+use super::predicate::{
+    Comparison, ConjunctShape, Constants, JoinInputs, side_of, similarity_call,
+};
+use super::rest::{OtherConditions, never, output_of};
 use crate::families::Families;
 use crate::plan::columns::reaches_outside;
 use crate::plan::logical::SetSimilarityJoin;
@@ -112,7 +114,7 @@ fn is_cut_off(condition: &[&Expr]) -> bool {
 
 /// Checks that a family knows the score of a SIMJOIN.
 fn check_score(score: &Expr, is_distance: bool, join: &Join, families: &Families) -> Result<()> {
-    let sides = Sides { left: join.left.schema(), right: join.right.schema(), families };
+    let sides = JoinInputs { left: join.left.schema(), right: join.right.schema(), families };
     match known(score, is_distance, sides) {
         Ok(_) => Ok(()),
         Err(reason) => plan_err!(
@@ -123,7 +125,11 @@ fn check_score(score: &Expr, is_distance: bool, join: &Join, families: &Families
 }
 
 /// The score as a function of a family over an argument of each side, or why it is none.
-fn known(score: &Expr, is_distance: bool, sides: Sides<'_>) -> Result<Box<Comparison>, String> {
+fn known(
+    score: &Expr,
+    is_distance: bool,
+    sides: JoinInputs<'_>,
+) -> Result<Box<Comparison>, String> {
     let mut score = score;
     while let Expr::Alias(alias) = score {
         score = &alias.expr;
@@ -140,9 +146,9 @@ fn known(score: &Expr, is_distance: bool, sides: Sides<'_>) -> Result<Box<Compar
         return Err(format!("{function} is a {found}; write BY {wanted}"));
     }
     match Comparison::find(&never(score, sides.families), sides) {
-        Shape::Comparison(found) => Ok(found),
-        Shape::Declined(reason) => Err(reason),
-        Shape::Other => Err("it reads no columns of both sides".to_string()),
+        ConjunctShape::Comparison(found) => Ok(found),
+        ConjunctShape::Declined(reason) => Err(reason),
+        ConjunctShape::Other => Err("it reads no columns of both sides".to_string()),
     }
 }
 
@@ -187,7 +193,7 @@ pub(super) fn as_similarity_join(
     families: &Families,
     constants: Constants<'_>,
 ) -> Result<Option<SetSimilarityJoin>> {
-    let sides = Sides { left: node.left.schema(), right: node.right.schema(), families };
+    let sides = JoinInputs { left: node.left.schema(), right: node.right.schema(), families };
     let Ok(score) = known(&node.score, node.words.is_distance, sides) else { return Ok(None) };
     let (call, arguments) = (score.call, score.arguments);
     let bound = call.function.widest_bound().0;
@@ -195,7 +201,9 @@ pub(super) fn as_similarity_join(
     let mut conjuncts = vec![];
     for conjunct in node.condition.iter().flat_map(split_conjunction) {
         let threshold = match Comparison::find(conjunct, sides) {
-            Shape::Comparison(found) if found.call == call && found.arguments == arguments => {
+            ConjunctShape::Comparison(found)
+                if found.call == call && found.arguments == arguments =>
+            {
                 found.reduce(constants).ok()
             }
             _ => None,
@@ -212,7 +220,7 @@ pub(super) fn as_similarity_join(
         }
     }
     let join = as_join(node)?;
-    let rest = match Rest::split(&join, conjuncts.into_iter())? {
+    let rest = match OtherConditions::split(&join, conjuncts.into_iter())? {
         Ok(rest) => rest,
         Err(reason) => {
             return plan_err!("NEAREST cannot run: {reason}; a correct example: {EXAMPLE}");
@@ -278,9 +286,9 @@ pub(super) fn filter_left_rows(filter: &Filter) -> Result<Option<LogicalPlan>> {
 }
 
 /// The condition of a node, by the sides that its conjuncts read.
-pub(crate) fn rest_of(node: &NearestNode) -> Result<Rest> {
+pub(crate) fn rest_of(node: &NearestNode) -> Result<OtherConditions> {
     let conjuncts = node.condition.iter().flat_map(split_conjunction).cloned();
-    match Rest::split(&as_join(node)?, conjuncts)? {
+    match OtherConditions::split(&as_join(node)?, conjuncts)? {
         Ok(rest) => Ok(rest),
         Err(reason) => plan_err!("NEAREST cannot run: {reason}"),
     }

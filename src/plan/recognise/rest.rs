@@ -32,13 +32,13 @@ pub(crate) fn output_of(join: &Join) -> Vec<OutputColumn> {
 }
 
 /// The condition besides the driving predicate.
-pub(crate) struct Rest {
+pub(crate) struct OtherConditions {
     pub on: Vec<(Expr, Expr)>,
     pub side_filters: [Option<Expr>; 2],
     pub residual: Option<Expr>,
 }
 
-impl Rest {
+impl OtherConditions {
     /// Sorts `conjuncts` by the sides that they read, or says why the operator cannot run with one.
     ///
     /// A volatile conjunct is evaluated for each pair of rows, as a nested loop does: a blocking

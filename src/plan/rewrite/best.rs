@@ -26,7 +26,7 @@ use datafusion::logical_expr::{Expr, Extension, Filter, LogicalPlan, Projection,
 
 use crate::plan::logical::SetSimilarityJoin;
 use crate::plan::relations::{PairFunction, PairsNode, ScoreOrder};
-use crate::plan::rewrite::ranked::{Ranked, ranked_below};
+use crate::plan::rewrite::ranked::{RankingWindow, ranked_below};
 use crate::plan::rewrite::score_push::with_input;
 use crate::spec::{
     BestPairs, MOST_TIE_COLUMNS, Need, Order, OutputColumn, Side, TieBreak, TieColumn,
@@ -77,7 +77,7 @@ fn limit_below(sort: &Sort) -> Result<Option<LogicalPlan>> {
 /// The input of a filter of ranks with its join told.
 fn limit_ranked(filter: &Filter) -> Result<Option<LogicalPlan>> {
     let Some(ranked) = ranked_below(filter) else { return Ok(None) };
-    let Ranked { window, count, score, is_ascending, groups, further } = ranked;
+    let RankingWindow { window, count, score, is_ascending, groups, further } = ranked;
     if count.get() > MOST_PAIRS {
         return Ok(None);
     }

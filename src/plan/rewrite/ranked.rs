@@ -12,7 +12,7 @@ use datafusion::logical_expr::{BinaryExpr, Expr, Filter, LogicalPlan, Operator, 
 
 /// The window below a filter that keeps the first rows of each of its groups.
 #[derive(Debug)]
-pub(super) struct Ranked<'a> {
+pub(super) struct RankingWindow<'a> {
     pub window: &'a Window,
     /// The greatest rank that is kept.
     pub count: NonZeroUsize,
@@ -28,7 +28,7 @@ pub(super) struct Ranked<'a> {
 
 /// The window of a filter that bounds its only function, which gives a row the number of those before it,
 /// and one more.
-pub(super) fn ranked_below(filter: &Filter) -> Option<Ranked<'_>> {
+pub(super) fn ranked_below(filter: &Filter) -> Option<RankingWindow<'_>> {
     let conjuncts = split_conjunction(&filter.predicate);
     conjuncts.into_iter().find_map(|conjunct| {
         let (column, count) = upper_bound(conjunct)?;
@@ -52,7 +52,7 @@ pub(super) fn ranked_below(filter: &Filter) -> Option<Ranked<'_>> {
         };
         let (key, further) = params.order_by.split_first()?;
         let counts = matches!(name.name(), "rank" | "row_number") && params.filter.is_none();
-        (counts && !params.partition_by.iter().any(Expr::is_volatile)).then_some(Ranked {
+        (counts && !params.partition_by.iter().any(Expr::is_volatile)).then_some(RankingWindow {
             window,
             count,
             score: &key.expr,

@@ -32,13 +32,13 @@ pub(crate) fn take_from_match(plan: LogicalPlan, families: &Families) -> Result<
 }
 
 /// An input of the node at hand, growing by the scores that are pushed into it.
-struct Input<'a> {
+struct ScoredInput<'a> {
     plan: Arc<LogicalPlan>,
     families: &'a Families,
     changed: bool,
 }
 
-impl<'a> Input<'a> {
+impl<'a> ScoredInput<'a> {
     fn new(plan: &Arc<LogicalPlan>, families: &'a Families) -> Self {
         Self { plan: Arc::clone(plan), families, changed: false }
     }
@@ -87,7 +87,7 @@ fn take_at(plan: LogicalPlan, families: &Families) -> Result<Transformed<Logical
     } else {
         match &plan {
             LogicalPlan::Projection(projection) => {
-                let mut input = Input::new(&projection.input, families);
+                let mut input = ScoredInput::new(&projection.input, families);
                 let exprs = replace_named(&plan, &projection.expr, &mut input)?;
                 match input.changed {
                     true => Some(LogicalPlan::Projection(Projection::try_new(exprs, input.plan)?)),
@@ -96,7 +96,7 @@ fn take_at(plan: LogicalPlan, families: &Families) -> Result<Transformed<Logical
             }
             LogicalPlan::Aggregate(aggregate) => take_at_aggregate(&plan, aggregate, families)?,
             LogicalPlan::Window(window) => {
-                let mut input = Input::new(&window.input, families);
+                let mut input = ScoredInput::new(&window.input, families);
                 let exprs = replace_named(&plan, &window.window_expr, &mut input)?;
                 match input.changed {
                     true => {
@@ -107,7 +107,7 @@ fn take_at(plan: LogicalPlan, families: &Families) -> Result<Transformed<Logical
                 }
             }
             LogicalPlan::Filter(filter) => {
-                let mut input = Input::new(&filter.input, families);
+                let mut input = ScoredInput::new(&filter.input, families);
                 let predicate = input.replace(filter.predicate.clone())?;
                 input.changed.then(|| {
                     let mut filter = filter.clone();
@@ -117,7 +117,7 @@ fn take_at(plan: LogicalPlan, families: &Families) -> Result<Transformed<Logical
                 })
             }
             LogicalPlan::Sort(sort) => {
-                let mut input = Input::new(&sort.input, families);
+                let mut input = ScoredInput::new(&sort.input, families);
                 let mut keys = sort.expr.clone();
                 for key in &mut keys {
                     key.expr = input.replace(std::mem::take(&mut key.expr))?;
@@ -138,7 +138,11 @@ fn take_at(plan: LogicalPlan, families: &Families) -> Result<Transformed<Logical
 }
 
 /// The expressions with their calls replaced and their names kept.
-fn replace_named(plan: &LogicalPlan, exprs: &[Expr], input: &mut Input<'_>) -> Result<Vec<Expr>> {
+fn replace_named(
+    plan: &LogicalPlan,
+    exprs: &[Expr],
+    input: &mut ScoredInput<'_>,
+) -> Result<Vec<Expr>> {
     let names = NamePreserver::new(plan);
     exprs
         .iter()
@@ -154,7 +158,7 @@ fn take_at_aggregate(
     aggregate: &Aggregate,
     families: &Families,
 ) -> Result<Option<LogicalPlan>> {
-    let mut input = Input::new(&aggregate.input, families);
+    let mut input = ScoredInput::new(&aggregate.input, families);
     // The names of a grouping set are those of its parts; there is no place for an alias.
     let has_sets = aggregate.group_expr.iter().any(|expr| matches!(expr, Expr::GroupingSet(_)));
     let groups = match has_sets {
@@ -169,14 +173,14 @@ fn take_at_aggregate(
 }
 
 /// Both inputs of a join at hand.
-struct Inputs<'a> {
-    left: Input<'a>,
-    right: Input<'a>,
+struct ScoredInputs<'a> {
+    left: ScoredInput<'a>,
+    right: ScoredInput<'a>,
 }
 
-impl<'a> Inputs<'a> {
+impl<'a> ScoredInputs<'a> {
     fn new(left: &Arc<LogicalPlan>, right: &Arc<LogicalPlan>, families: &'a Families) -> Self {
-        Self { left: Input::new(left, families), right: Input::new(right, families) }
+        Self { left: ScoredInput::new(left, families), right: ScoredInput::new(right, families) }
     }
 
     fn changed(&self) -> bool {
@@ -202,7 +206,7 @@ impl<'a> Inputs<'a> {
 }
 
 fn take_at_join(join: &Join, families: &Families) -> Result<Option<LogicalPlan>> {
-    let mut inputs = Inputs::new(&join.left, &join.right, families);
+    let mut inputs = ScoredInputs::new(&join.left, &join.right, families);
     let (mut on, mut filter) = (join.on.clone(), join.filter.clone());
     for key in on.iter_mut().flat_map(|(left, right)| [left, right]).chain(&mut filter) {
         inputs.replace_in_place(key)?;
@@ -218,7 +222,7 @@ fn take_at_join(join: &Join, families: &Families) -> Result<Option<LogicalPlan>>
 /// matches. Calls over the join's own arguments stand in the residual only, and are taken from the match at
 /// physical planning.
 fn take_at_node(node: &SetSimilarityJoin, families: &Families) -> Result<Option<LogicalPlan>> {
-    let mut inputs = Inputs::new(&node.left, &node.right, families);
+    let mut inputs = ScoredInputs::new(&node.left, &node.right, families);
     let mut new = node.clone();
     let on = new.on.iter_mut().flat_map(|(left, right)| [left, right]);
     let filters = new.side_filters.iter_mut().flatten();

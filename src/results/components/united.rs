@@ -16,12 +16,12 @@ use crate::util::cancel::CancelFlag;
 #[derive(Debug)]
 pub(super) struct United {
     node_type: NodeType,
-    state: RwLock<State>,
+    state: RwLock<NodeForests>,
     memory: MemoryReservation,
 }
 
 #[derive(Debug)]
-struct State {
+struct NodeForests {
     nodes: Nodes,
     /// One for each level, with the pairs that count from it on.
     forests: Vec<Forest>,
@@ -35,7 +35,7 @@ impl United {
     ) -> Result<Self> {
         let node_type = NodeType::try_new(node)?;
         let forests = (0..levels).map(|_| Forest::default()).collect();
-        let state = RwLock::new(State { nodes: Nodes::new(&node_type), forests });
+        let state = RwLock::new(NodeForests { nodes: Nodes::new(&node_type), forests });
         Ok(Self { node_type, state, memory })
     }
 
@@ -88,7 +88,7 @@ impl United {
     }
 }
 
-impl State {
+impl NodeForests {
     fn make_room(
         &mut self,
         columns: &[&NodeColumn],

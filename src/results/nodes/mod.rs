@@ -11,12 +11,12 @@ use arrow::compute::SortOptions;
 use datafusion::common::{Result, resources_datafusion_err};
 use datafusion::execution::memory_pool::MemoryReservation;
 
-use self::shards::{Bytes, Shards};
-pub(crate) use self::values::{NodeColumn, NodeType, Values, is_node_type};
+use self::shards::{ByteKeys, Shards};
+pub(crate) use self::values::{NodeColumn, NodeType, NodeValues, is_node_type};
 use crate::util::cancel::CancelFlag;
 
 /// The order of nodes, in which the NULLs inside of lists and rows come first. A sort, comparisons of rows in SQL
-/// and the bytes of [`Values::Rows`] have it.
+/// and the bytes of [`NodeValues::Rows`] have it.
 pub(crate) const NODE_ORDER: SortOptions = SortOptions { descending: false, nulls_first: true };
 
 /// The id of NULL.
@@ -96,7 +96,7 @@ enum Numbering {
         len: u32,
     },
     Integers(Shards<Vec<u64>>),
-    Rows(Shards<Bytes>),
+    Rows(Shards<ByteKeys>),
 }
 
 impl Nodes {
@@ -122,7 +122,7 @@ impl Nodes {
     ) -> Result<Option<u32>> {
         ids.clear();
         match (&self.numbering, &column.values) {
-            (Numbering::Range { base, len }, Values::Integers(values)) => {
+            (Numbering::Range { base, len }, NodeValues::Integers(values)) => {
                 let is_outside = |value: &u64| value.wrapping_sub(*base) >= u64::from(*len);
                 if column.nulls.is_none() {
                     if values.iter().any(is_outside) {
@@ -140,12 +140,12 @@ impl Nodes {
                 }
                 Ok(Some(*len))
             }
-            (Numbering::Integers(shards), Values::Integers(values)) => {
+            (Numbering::Integers(shards), NodeValues::Integers(values)) => {
                 let value = |row: usize| values.get(row).copied().unwrap_or_default();
                 shards.number(values.len(), |row| column.is_null(row), value, ids, reservation)?;
                 Ok(Some(shards.len()))
             }
-            (Numbering::Rows(shards), Values::Rows(rows)) => {
+            (Numbering::Rows(shards), NodeValues::Rows(rows)) => {
                 let value = |row: usize| rows.row(row).data();
                 shards.number(
                     rows.num_rows(),
@@ -319,7 +319,7 @@ fn lengthen<S: PerNode>(
 fn range_of(columns: &[&NodeColumn]) -> Option<(u64, u64)> {
     let mut range = None;
     for column in columns {
-        let Values::Integers(values) = &column.values else { continue };
+        let NodeValues::Integers(values) = &column.values else { continue };
         for (row, value) in values.iter().enumerate() {
             if !column.is_null(row) {
                 let (lo, hi) = range.unwrap_or((*value, *value));

@@ -17,7 +17,7 @@ use crate::util::cancel::{self, CancelFlag};
 const SHARDS: usize = 64;
 
 /// Keys of a shard, by their numbers in it.
-pub(crate) trait Keys: Default + Debug + Send + Sync {
+pub(crate) trait ShardKeys: Default + Debug + Send + Sync {
     type Key<'a>: Copy;
 
     fn push(&mut self, key: Self::Key<'_>);
@@ -34,7 +34,7 @@ pub(crate) trait Keys: Default + Debug + Send + Sync {
     fn compare(a: Self::Key<'_>, b: Self::Key<'_>) -> Ordering;
 }
 
-impl Keys for Vec<u64> {
+impl ShardKeys for Vec<u64> {
     type Key<'a> = u64;
 
     fn push(&mut self, key: u64) {
@@ -76,12 +76,12 @@ impl Keys for Vec<u64> {
 
 /// Byte strings behind one another.
 #[derive(Debug, Default)]
-pub(crate) struct Bytes {
+pub(crate) struct ByteKeys {
     bytes: Vec<u8>,
     ends: Vec<usize>,
 }
 
-impl Keys for Bytes {
+impl ShardKeys for ByteKeys {
     type Key<'a> = &'a [u8];
 
     fn push(&mut self, key: &[u8]) {
@@ -148,14 +148,14 @@ pub(crate) struct Shards<K> {
     hasher: FixedState,
 }
 
-impl<K: Keys> Default for Shards<K> {
+impl<K: ShardKeys> Default for Shards<K> {
     fn default() -> Self {
         let shards = (0..SHARDS).map(|_| Mutex::default()).collect();
         Self { shards, hasher: FixedState::default() }
     }
 }
 
-impl<K: Keys> Shards<K> {
+impl<K: ShardKeys> Shards<K> {
     /// Ids, some of which may have no node.
     pub(crate) fn len(&self) -> u32 {
         let longest = self.shards.iter().map(|shard| shard.lock().keys.count()).max();
@@ -239,14 +239,14 @@ impl Shards<Vec<u64>> {
     }
 }
 
-impl Shards<Bytes> {
+impl Shards<ByteKeys> {
     /// Appends the bytes at an id; false where there are none.
     pub(crate) fn bytes_at(&self, id: u32, bytes: &mut Vec<u8>) -> bool {
         self.with_key(id, |key| bytes.extend_from_slice(key)).is_some()
     }
 }
 
-impl<K: Keys> Shard<K> {
+impl<K: ShardKeys> Shard<K> {
     fn make_room(
         &mut self,
         keys: usize,
@@ -255,7 +255,7 @@ impl<K: Keys> Shard<K> {
         reservation: &MemoryReservation,
     ) -> Result<()> {
         reservation.try_grow(self.keys.bytes_for(keys, bytes))?;
-        Keys::reserve(&mut self.keys, keys, bytes);
+        ShardKeys::reserve(&mut self.keys, keys, bytes);
         let former = self.table.allocation_size();
         if self.table.len() + keys > self.table.capacity() {
             // A table of twice the capacity, beside the former one.

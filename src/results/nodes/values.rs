@@ -22,12 +22,12 @@ pub(crate) enum NodeType {
 /// A column of nodes.
 #[derive(Debug)]
 pub(crate) struct NodeColumn {
-    pub values: Values,
+    pub values: NodeValues,
     pub nulls: Option<NullBuffer>,
 }
 
 #[derive(Debug)]
-pub(crate) enum Values {
+pub(crate) enum NodeValues {
     /// Integers as unsigned numbers, in the order of the column's type.
     Integers(Vec<u64>),
     Rows(Rows),
@@ -36,8 +36,8 @@ pub(crate) enum Values {
 impl NodeColumn {
     pub(crate) fn len(&self) -> usize {
         match &self.values {
-            Values::Integers(values) => values.len(),
-            Values::Rows(rows) => rows.num_rows(),
+            NodeValues::Integers(values) => values.len(),
+            NodeValues::Rows(rows) => rows.num_rows(),
         }
     }
 
@@ -92,15 +92,15 @@ impl NodeType {
     pub(crate) fn column(&self, array: &ArrayRef) -> Result<NodeColumn> {
         let nulls = array.logical_nulls().filter(|nulls| nulls.null_count() > 0);
         let values = match self {
-            Self::Integers(data_type) => Values::Integers(integers_of(array, data_type)?),
+            Self::Integers(data_type) => NodeValues::Integers(integers_of(array, data_type)?),
             Self::Rows { converter, .. } => {
-                Values::Rows(converter.convert_columns(std::slice::from_ref(array))?)
+                NodeValues::Rows(converter.convert_columns(std::slice::from_ref(array))?)
             }
         };
         Ok(NodeColumn { values, nulls })
     }
 
-    /// The array of integers as [`Values::Integers`] has them.
+    /// The array of integers as [`NodeValues::Integers`] has them.
     pub(super) fn integers(&self, values: impl Iterator<Item = Option<u64>>) -> Result<ArrayRef> {
         let Self::Integers(data_type) = self else {
             return internal_err!("rows are no integers");

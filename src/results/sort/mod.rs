@@ -29,7 +29,7 @@ use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use futures::{StreamExt, TryStreamExt, stream};
 
 use self::gathered::{Begun, Seen};
-use self::part::Part;
+use self::part::SortMemory;
 use crate::operator::errors::is_out_of_memory;
 use crate::operator::streams::StreamsExec;
 
@@ -52,7 +52,7 @@ impl PairSort<'_> {
     /// resource error that says which limit would do where a pair does not fit into its part.
     pub(super) fn execute(self, context: &Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let partitions = self.input.output_partitioning().partition_count();
-        let parts = Part::of_limit(self.function, partitions, context)?;
+        let parts = SortMemory::of_limit(self.function, partitions, context)?;
         let sort =
             Sort { function: self.function, order: self.order, metrics: self.metrics.clone() };
         if parts.is_empty() {
@@ -79,7 +79,7 @@ impl Sort {
     /// Sorts each stream in a part of its own, and merges them. The memory is held as long as the result.
     async fn within(
         self,
-        parts: Vec<Part>,
+        parts: Vec<SortMemory>,
         streams: Vec<SendableRecordBatchStream>,
         context: Arc<TaskContext>,
     ) -> Result<SendableRecordBatchStream> {
@@ -89,7 +89,7 @@ impl Sort {
             let begun = Begun::read(stream).await?;
             let rows = part.rows(begun.width, &context);
             contexts.push(part.context(rows, &context));
-            inputs.push(begun.in_batches(rows, part.bytes / Part::BATCHES, &seen));
+            inputs.push(begun.in_batches(rows, part.bytes / SortMemory::BATCHES, &seen));
         }
         let Some(schema) = inputs.first().map(|input| input.schema()) else {
             return internal_err!("pairs are sorted in a part of the limit at least");
@@ -103,7 +103,7 @@ impl Sort {
                 return error;
             }
             let widest = seen.widest.load(Ordering::Relaxed);
-            let needed = Part::limit_for(widest).max(2 * Part::OF_LIMIT * bytes);
+            let needed = SortMemory::limit_for(widest).max(2 * SortMemory::OF_LIMIT * bytes);
             error.context(format!(
                 "{function} sorts its pairs in {bytes} bytes of the memory limit, and some that take {widest} \
                  bytes do not fit: raise the limit to {needed} bytes or more"

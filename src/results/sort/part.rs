@@ -11,12 +11,12 @@ use datafusion::execution::runtime_env::RuntimeEnv;
 
 /// A part of a memory limit for one sort.
 #[derive(Debug)]
-pub(super) struct Part {
+pub(super) struct SortMemory {
     pub bytes: usize,
     _memory: MemoryReservation,
 }
 
-impl Part {
+impl SortMemory {
     /// The sorts of an operator take this part of what is left of a limit.
     pub(super) const OF_LIMIT: usize = 4;
 

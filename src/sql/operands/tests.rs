@@ -4,7 +4,7 @@ use rand::prelude::*;
 use super::super::{parse_sql, rewrite_sql_with_dialect};
 use super::*;
 
-/// What a statement becomes as text, and what its tokens are parsed to.
+/// Compares a statement with its text in brackets, and with the expression that its tokens are parsed to.
 #[track_caller]
 fn check(dialect: &dyn Dialect, sql: &str, expected: &str) {
     let rewritten = rewrite_sql_with_dialect(sql, dialect).unwrap();

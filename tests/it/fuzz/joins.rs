@@ -12,7 +12,7 @@ use crate::vector_oracle::Metric;
 pub const MEASURES: [&str; 6] =
     ["jaccard", "dice", "set_cosine", "overlap", "overlap_coefficient", "containment"];
 
-/// What the parameters of lambdas are called for the nested loop: no column has this name.
+/// The name of the parameters of lambdas for the nested loop: no column has it.
 pub const PARAMETER: &str = "element";
 
 /// Draws relations. Two generators with one seed draw the same, but for the choice that one of them
@@ -141,7 +141,7 @@ enum Form {
     Exists,
 }
 
-/// What drives a join.
+/// The family of the predicate that drives a join.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Family {
     Sets,

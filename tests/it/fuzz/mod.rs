@@ -45,7 +45,7 @@ use world::{Joins, World};
 
 const STATEMENTS_PER_WORLD: usize = 8;
 const SESSIONS_PER_WORLD: usize = 5;
-/// What a statement may take on a busy machine, where the nested loop has taken no longer than
+/// The time that a statement may take on a busy machine, where the nested loop has taken no longer than
 /// [`ORACLE_PATIENCE`].
 const PATIENCE: Duration = Duration::from_secs(120);
 const ORACLE_PATIENCE: Duration = Duration::from_secs(3);
@@ -56,7 +56,7 @@ const MOST_REPORTS: usize = 10;
 struct Tally {
     worlds: AtomicU64,
     comparisons: AtomicU64,
-    /// Of these, those with an answer that is not empty.
+    /// Comparisons with an answer that is not empty.
     with_rows: AtomicU64,
     /// Statements that the stock engine cannot run, or not in time.
     skipped: AtomicU64,

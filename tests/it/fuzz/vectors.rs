@@ -15,7 +15,7 @@ use super::conditions::Text;
 use super::joins::{Aliased, Generator};
 use crate::vector_oracle::{Metric, literal};
 
-/// What the numbers of a world are.
+/// The kind of the numbers of a world.
 #[derive(Debug, Clone, Copy)]
 enum Kind {
     /// Small integers: distances on the boundary, and equal vectors.
@@ -28,7 +28,7 @@ enum Kind {
     Wild,
     /// Some vectors are far from most.
     Outliers,
-    /// Of all norms from 1 to 1e6.
+    /// Vectors of all norms from 1 to 1e6.
     Norms,
     /// Some vectors have NaN, of this share one of the other sign.
     Nan(f64),

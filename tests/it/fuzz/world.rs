@@ -37,7 +37,7 @@ pub struct World {
     dir: TempDir,
 }
 
-/// What statements join by.
+/// The families that statements join by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Joins {
     Sets,

@@ -187,7 +187,7 @@ async fn explain_says_where_nan_is_ordered() {
     assert!(!simjoin.contains("nan="), "{simjoin}");
 }
 
-/// Of two distances, whichever drives the join, the other one's NaN matches nothing either.
+/// Whichever of two distances drives the join, the other one's NaN matches nothing either.
 #[tokio::test]
 async fn every_distance_of_a_simjoin_is_a_number() {
     let ctx = Session::on_cpu().context();

@@ -10,7 +10,7 @@ use crate::support::{
 };
 use crate::vector_oracle::Metric;
 
-/// Of a set similarity and a distance in one ON one drives the join, the other is a residual filter,
+/// One of a set similarity and a distance in one ON drives the join, the other is a residual filter,
 /// whatever their order.
 #[tokio::test]
 async fn a_set_similarity_and_a_distance_stand_in_one_condition() {

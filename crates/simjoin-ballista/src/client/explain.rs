@@ -20,7 +20,7 @@ pub struct Stage {
 /// An operator of a stage that has run.
 #[derive(Debug, Clone)]
 pub struct StageOperator {
-    /// How many operators of the stage it is an input of.
+    /// The number of operators of the stage above this one.
     pub depth: usize,
     /// The operator, as EXPLAIN has it.
     pub description: String,

@@ -25,15 +25,15 @@ use crate::reason::{failure, plain};
 const SHORTEST_WAIT: Duration = Duration::from_millis(5);
 const LONGEST_WAIT: Duration = Duration::from_millis(100);
 
-/// How often the client asks for the stages of a job whose progress is shown.
+/// The wait between two questions for the stages of a job whose progress is shown.
 const STAGES_INTERVAL: Duration = Duration::from_secs(1);
 
-/// How long a scheduler that does not answer is asked again.
+/// The time for which a scheduler that does not answer is asked again.
 const SCHEDULER_PATIENCE: Duration = Duration::from_secs(10);
 
 /// The phase of a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Phase {
+pub enum JobPhase {
     /// The client sends the job, the scheduler plans it, or the job waits for executors.
     Waiting,
     /// Stages run: `stages_done` have ended, and the last of them gave `rows` rows.
@@ -62,7 +62,7 @@ pub struct Job(Arc<Shared>);
 struct Shared {
     scheduler: SchedulerAddress,
     id: Mutex<Option<String>>,
-    phase: watch::Sender<Phase>,
+    phase: watch::Sender<JobPhase>,
     /// Whether the progress is shown, which needs the stages.
     watched: std::sync::atomic::AtomicBool,
 }
@@ -72,7 +72,7 @@ impl Job {
         let shared = Shared {
             scheduler,
             id: Mutex::new(None),
-            phase: watch::Sender::new(Phase::Waiting),
+            phase: watch::Sender::new(JobPhase::Waiting),
             watched: false.into(),
         };
         Self(Arc::new(shared))
@@ -84,7 +84,7 @@ impl Job {
     }
 
     /// Its phase. After the first call the client asks for the stages as well.
-    pub fn phase(&self) -> Phase {
+    pub fn phase(&self) -> JobPhase {
         self.0.watched.store(true, std::sync::atomic::Ordering::Relaxed);
         self.0.phase.borrow().clone()
     }
@@ -93,17 +93,17 @@ impl Job {
     pub async fn ended(&self) {
         let mut phase = self.0.phase.subscribe();
         // The sender lives as long as this.
-        let _ = phase.wait_for(|phase| *phase == Phase::Ended).await;
+        let _ = phase.wait_for(|phase| *phase == JobPhase::Ended).await;
     }
 
-    pub(super) fn set_phase(&self, phase: Phase) {
+    pub(super) fn set_phase(&self, phase: JobPhase) {
         self.0.phase.send_replace(phase);
     }
 
     /// Counts `more` rows as read.
     pub(super) fn fetched(&self, more: usize) {
         self.0.phase.send_modify(|phase| {
-            if let Phase::Fetching { rows, .. } = phase {
+            if let JobPhase::Fetching { rows, .. } = phase {
                 *rows += more;
             }
         });
@@ -191,7 +191,7 @@ impl Job {
         if let Ok(metrics) = client.get_job_metrics(metrics).await {
             let stages = metrics.into_inner().stages;
             let rows = stages.last().map_or(0, super::explain::rows_written);
-            self.set_phase(Phase::Running { stages_done: stages.len(), rows });
+            self.set_phase(JobPhase::Running { stages_done: stages.len(), rows });
         }
     }
 
@@ -213,7 +213,7 @@ impl Job {
         if let Some(job_id) = job_id {
             let _ = client.cancel_job(CancelJobParams { job_id }).await;
         }
-        self.set_phase(Phase::Waiting);
+        self.set_phase(JobPhase::Waiting);
     }
 
     /// Ends the job on the scheduler: a running one is cancelled, the rows of one that is done are
@@ -228,7 +228,7 @@ impl Job {
                 false => client.cancel_job(CancelJobParams { job_id }).await.map(drop),
             };
         }
-        self.set_phase(Phase::Ended);
+        self.set_phase(JobPhase::Ended);
     }
 
     fn refused(&self, status: &Status) -> DataFusionError {

@@ -21,7 +21,7 @@ use super::session::session_config;
 
 pub use super::address::SchedulerAddress;
 pub use explain::{Stage, StageOperator};
-pub use job::{Job, Phase};
+pub use job::{Job, JobPhase};
 pub use planner::ClusterPlanner;
 pub use query::ClusterQueryExec;
 pub use session::client_session;

@@ -32,12 +32,12 @@ use tokio::runtime::Handle;
 use tonic::transport::Channel;
 
 use super::explain::{self, Stage};
-use super::job::{Job, Phase};
+use super::job::{Job, JobPhase};
 use crate::address::SchedulerAddress;
 use crate::control;
 use crate::reason::{self, plain};
 
-/// How long an abandoned statement waits for the scheduler's first answer.
+/// The time for which an abandoned statement waits for the scheduler's first answer.
 const SUBMIT_PATIENCE: Duration = Duration::from_secs(10);
 
 /// Has a scheduler run a logical plan and gives the rows, as one partition.
@@ -169,7 +169,7 @@ impl ExecutionPlan for ClusterQueryExec {
             return internal_err!("ClusterQueryExec has one partition, not {partition}");
         }
         let config = context.session_config().clone();
-        let run = Run {
+        let run = StatementRun {
             scheduler: self.scheduler.clone(),
             query: self.query(&config)?,
             config,
@@ -181,7 +181,7 @@ impl ExecutionPlan for ClusterQueryExec {
         };
         let metrics = BaselineMetrics::new(&self.metrics, partition);
         let rows = futures::stream::once(run.start()).try_flatten();
-        Ok(Box::pin(Rows {
+        Ok(Box::pin(StatementRows {
             schema: self.schema(),
             rows: Some(rows.boxed()),
             started: false,
@@ -208,7 +208,7 @@ fn without_context(error: DataFusionError) -> DataFusionError {
 type Batches = Pin<Box<dyn Stream<Item = Result<RecordBatch>> + Send>>;
 
 /// One execution.
-struct Run {
+struct StatementRun {
     scheduler: SchedulerAddress,
     query: ExecuteQueryParams,
     config: SessionConfig,
@@ -220,10 +220,10 @@ struct Run {
     schema: SchemaRef,
 }
 
-/// How often a statement that loses rows with executors is sent in all.
+/// The number of times that a statement is sent which loses rows with executors.
 const ATTEMPTS: usize = 3;
 
-impl Run {
+impl StatementRun {
     /// Runs the statement, up to its rows.
     async fn start(self) -> Result<Batches> {
         let mut client = self.scheduler.connect(&self.config).await?;
@@ -254,7 +254,7 @@ impl Run {
             p.partition_stats.as_ref().and_then(|s| usize::try_from(s.num_rows).ok())
         };
         let total = partitions.iter().filter_map(rows).sum();
-        self.job.set_phase(Phase::Fetching { rows: 0, of: total });
+        self.job.set_phase(JobPhase::Fetching { rows: 0, of: total });
         let fetch = Fetch { config: self.config, job: self.job.clone(), schema: self.schema };
         let parts = futures::stream::iter(partitions)
             .then(move |partition| fetch.clone().partition(partition))
@@ -264,7 +264,7 @@ impl Run {
     }
 }
 
-impl Run {
+impl StatementRun {
     async fn was_cancelled(&self) -> bool {
         let Some(job) = self.job.id() else { return false };
         control::was_cancelled(&self.scheduler, &self.config, &job).await
@@ -323,17 +323,18 @@ impl Fetch {
             .await
             .map_err(|e| gone(&e))?;
         let expected = usize::try_from(stats.num_rows).unwrap_or(0);
-        let counted = Counted { place, expected, rows: 0, job: self.job, schema: self.schema };
+        let counted =
+            CompletenessCheck { place, expected, rows: 0, job: self.job, schema: self.schema };
         Ok(counted.over(batches))
     }
 }
 
-/// How often the client asks an executor again that does not answer, a second apart.
+/// The number of times that the client asks an executor again which does not answer, a second apart.
 const RETRIES: u8 = 2;
 const RETRY_WAIT_MS: u64 = 1000;
 
 /// Checks that a partition has the rows that its task wrote.
-struct Counted {
+struct CompletenessCheck {
     place: String,
     expected: usize,
     rows: usize,
@@ -341,7 +342,7 @@ struct Counted {
     schema: SchemaRef,
 }
 
-impl Counted {
+impl CompletenessCheck {
     fn over(self, batches: SendableRecordBatchStream) -> Batches {
         let read = |state: Option<(Self, SendableRecordBatchStream)>| async move {
             let Some((mut counted, mut batches)) = state else { return Ok(None) };
@@ -374,7 +375,7 @@ impl Counted {
 }
 
 /// The rows of the statement, which is cancelled when they are no longer wanted.
-struct Rows {
+struct StatementRows {
     schema: SchemaRef,
     /// None once they have ended.
     rows: Option<Batches>,
@@ -386,7 +387,7 @@ struct Rows {
     scheduler: SchedulerAddress,
 }
 
-impl Stream for Rows {
+impl Stream for StatementRows {
     type Item = Result<RecordBatch>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
@@ -403,13 +404,13 @@ impl Stream for Rows {
     }
 }
 
-impl RecordBatchStream for Rows {
+impl RecordBatchStream for StatementRows {
     fn schema(&self) -> SchemaRef {
         Arc::clone(&self.schema)
     }
 }
 
-impl Rows {
+impl StatementRows {
     /// Cancels the statement if it may be running, in a task of its own.
     fn abandon(&mut self) {
         let Some(mut rows) = self.rows.take().filter(|_| self.started) else { return };
@@ -432,17 +433,17 @@ impl Rows {
             {
                 job.end(&mut client, false).await;
             }
-            job.set_phase(Phase::Ended);
+            job.set_phase(JobPhase::Ended);
         };
         match Handle::try_current() {
             Ok(runtime) => drop(runtime.spawn(cancel)),
             // Without a runtime nothing can be sent; the scheduler runs the statement to its end.
-            Err(_) => self.job.set_phase(Phase::Ended),
+            Err(_) => self.job.set_phase(JobPhase::Ended),
         }
     }
 }
 
-impl Drop for Rows {
+impl Drop for StatementRows {
     fn drop(&mut self) {
         self.abandon();
     }

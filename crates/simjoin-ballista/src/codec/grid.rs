@@ -7,7 +7,7 @@ use datafusion::physical_plan::ExecutionPlan;
 
 use super::join::{count, null_equality, read_side, unknown, write_predicate, write_side};
 use super::messages::{AxisGridNode, AxisHistogramNode, GridPairsNode, PlacedRowsNode};
-use super::{Reader, Writer};
+use super::{NodeReader, Writer};
 use datafusion_simjoin::internals::shuffle::{
     AxisGridExec, AxisHistogramExec, GridPairs, GridSpec, PlacedRows,
 };
@@ -32,7 +32,7 @@ pub(super) fn write(node: &AxisGridExec, writer: &Writer<'_>) -> Result<AxisGrid
 pub(super) fn read(
     node: AxisGridNode,
     inputs: &[Arc<dyn ExecutionPlan>],
-    reader: &Reader<'_>,
+    reader: &NodeReader<'_>,
 ) -> Result<AxisGridExec> {
     let [input, histograms @ ..] = inputs else {
         return internal_err!("AxisGridExec came without its input");
@@ -62,7 +62,7 @@ pub(super) fn write_histogram(
 pub(super) fn read_histogram(
     node: AxisHistogramNode,
     inputs: &[Arc<dyn ExecutionPlan>],
-    reader: &Reader<'_>,
+    reader: &NodeReader<'_>,
 ) -> Result<AxisHistogramExec> {
     let [input] = inputs else {
         return internal_err!("AxisHistogramExec came with {} inputs", inputs.len());
@@ -86,7 +86,7 @@ fn write_rows(rows: &PlacedRows, writer: &Writer<'_>) -> Result<PlacedRowsNode> 
 fn read_rows(
     node: PlacedRowsNode,
     input: &Arc<dyn ExecutionPlan>,
-    reader: &Reader<'_>,
+    reader: &NodeReader<'_>,
 ) -> Result<PlacedRows> {
     let schema = input.schema();
     let keys = node.keys.iter().map(|key| reader.expression(key, &schema));

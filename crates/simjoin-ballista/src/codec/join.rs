@@ -9,7 +9,7 @@ use datafusion::physical_expr::PhysicalExprRef;
 use datafusion::physical_plan::ExecutionPlan;
 
 use super::messages::*;
-use super::{Reader, Writer};
+use super::{NodeReader, Writer};
 use datafusion_simjoin::config::SimJoinOptions;
 use datafusion_simjoin::exec::{JoinInput, JoinMode, SetSimilarityJoinExec};
 use datafusion_simjoin::spec::{
@@ -40,7 +40,7 @@ pub(super) fn write(node: &SetSimilarityJoinExec, writer: &Writer<'_>) -> Result
 pub(super) fn read(
     node: JoinNode,
     inputs: &[Arc<dyn ExecutionPlan>],
-    reader: &Reader<'_>,
+    reader: &NodeReader<'_>,
 ) -> Result<SetSimilarityJoinExec> {
     let input = read_input(node.input, inputs)?;
     let mode = match node.mode.kind {
@@ -137,7 +137,7 @@ fn write_join(join: &SimilarityJoin, writer: &Writer<'_>) -> Result<SimilarityJo
 fn read_join(
     node: SimilarityJoinNode,
     input: &JoinInput,
-    reader: &Reader<'_>,
+    reader: &NodeReader<'_>,
 ) -> Result<SimilarityJoin> {
     let (left, right) = (input.side(Side::Left).schema(), input.side(Side::Right).schema());
     let need = match node.need.kind {
@@ -182,7 +182,7 @@ pub(super) fn write_on(
 pub(super) fn read_on(
     on: &[KeyPairNode],
     [left, right]: [&Schema; 2],
-    reader: &Reader<'_>,
+    reader: &NodeReader<'_>,
 ) -> Result<Vec<(PhysicalExprRef, PhysicalExprRef)>> {
     let pairs = on.iter().map(|pair| {
         Ok((reader.expression(&pair.left, left)?, reader.expression(&pair.right, right)?))
@@ -202,7 +202,7 @@ pub(super) fn write_residual(residual: &Residual, writer: &Writer<'_>) -> Result
     })
 }
 
-pub(super) fn read_residual(residual: ResidualNode, reader: &Reader<'_>) -> Result<Residual> {
+pub(super) fn read_residual(residual: ResidualNode, reader: &NodeReader<'_>) -> Result<Residual> {
     let schema = reader.schema(&residual.schema)?;
     let columns = residual.columns.into_iter().map(|column| match read_output(column, reader)? {
         OutputColumn::Input(side, index) => Ok(ResidualColumn::Input(side, index)),
@@ -218,7 +218,7 @@ pub(super) fn read_residual(residual: ResidualNode, reader: &Reader<'_>) -> Resu
 
 pub(super) fn read_outputs(
     nodes: Vec<OutputColumnNode>,
-    reader: &Reader<'_>,
+    reader: &NodeReader<'_>,
 ) -> Result<Vec<OutputColumn>> {
     nodes.into_iter().map(|column| read_output(column, reader)).collect()
 }
@@ -240,7 +240,7 @@ pub(super) fn write_output(column: OutputColumn) -> OutputColumnNode {
     OutputColumnNode { kind: Some(kind) }
 }
 
-fn read_output(node: OutputColumnNode, reader: &Reader<'_>) -> Result<OutputColumn> {
+fn read_output(node: OutputColumnNode, reader: &NodeReader<'_>) -> Result<OutputColumn> {
     Ok(match node.kind {
         Some(OutputColumnKind::Input(ColumnNode { side, index })) => {
             OutputColumn::Input(read_side(side)?, count(index)?)
@@ -275,7 +275,7 @@ pub(super) fn write_predicate(predicate: Predicate) -> PredicateNode {
     }
 }
 
-impl Reader<'_> {
+impl NodeReader<'_> {
     pub(super) fn family(&self, name: &str) -> Result<Arc<dyn Family>> {
         self.families.get(name).map(Arc::clone)
     }

@@ -14,13 +14,13 @@ pub(super) struct Envelope {
     /// The version of this crate.
     #[prost(string, tag = "2")]
     pub version: String,
-    /// An [`Operator`].
+    /// An [`OperatorMessage`].
     #[prost(bytes = "vec", tag = "3")]
     pub operator: Vec<u8>,
 }
 
 #[derive(Clone, PartialEq, Message)]
-pub(super) struct Operator {
+pub(super) struct OperatorMessage {
     #[prost(oneof = "OperatorKind", tags = "1, 2, 3, 4, 5, 6, 7")]
     pub kind: Option<OperatorKind>,
 }

@@ -36,7 +36,7 @@ use datafusion_proto::physical_plan::{
     PhysicalExtensionCodec, PhysicalPlanDecodeContext, PhysicalProtoConverterExtension,
 };
 use datafusion_proto::protobuf::{PhysicalExprNode, Schema as SchemaNode};
-use messages::{DeclinedNode, Envelope, JoinPartsNode, Operator, OperatorKind};
+use messages::{DeclinedNode, Envelope, JoinPartsNode, OperatorKind, OperatorMessage};
 use prost::Message;
 
 use datafusion_simjoin::Families;
@@ -118,7 +118,7 @@ impl PhysicalExtensionCodec for SimJoinPhysicalCodec {
             let inputs = inputs.collect::<Result<Vec<_>>>()?;
             return self.inner.try_decode(buf, &inputs, ctx, proto_converter);
         };
-        let reader = Reader {
+        let reader = NodeReader {
             families: &self.families,
             context: PhysicalPlanDecodeContext::new(ctx, self),
             converter: proto_converter,
@@ -242,7 +242,7 @@ impl PhysicalExtensionCodec for SimJoinPhysicalCodec {
 
 /// Writes an operator with the versions that it is made by.
 fn seal(kind: OperatorKind, version: &str, format: u32, buf: &mut Vec<u8>) -> Result<()> {
-    let operator = Operator { kind: Some(kind) }.encode_to_vec();
+    let operator = OperatorMessage { kind: Some(kind) }.encode_to_vec();
     let envelope = Envelope { format, version: version.to_string(), operator };
     buf.extend_from_slice(MARK);
     envelope.encode(buf).map_err(|e| internal_datafusion_err!("a similarity join as bytes: {e}"))
@@ -262,9 +262,11 @@ fn open(envelope: &[u8]) -> Result<OperatorKind> {
              version on the scheduler and on every executor"
         );
     }
-    match Operator::decode(operator.as_slice()) {
-        Ok(Operator { kind: Some(kind) }) => Ok(kind),
-        Ok(Operator { kind: None }) => internal_err!("bytes of an operator that is not known"),
+    match OperatorMessage::decode(operator.as_slice()) {
+        Ok(OperatorMessage { kind: Some(kind) }) => Ok(kind),
+        Ok(OperatorMessage { kind: None }) => {
+            internal_err!("bytes of an operator that is not known")
+        }
         Err(e) => exec_err!("the bytes of a similarity join cannot be read: {e}"),
     }
 }
@@ -290,13 +292,13 @@ impl Writer<'_> {
 }
 
 /// Reads the expressions and schemas inside an operator.
-struct Reader<'a> {
+struct NodeReader<'a> {
     families: &'a Families,
     context: PhysicalPlanDecodeContext<'a>,
     converter: &'a dyn PhysicalProtoConverterExtension,
 }
 
-impl Reader<'_> {
+impl NodeReader<'_> {
     fn expression(&self, node: &PhysicalExprNode, schema: &Schema) -> Result<PhysicalExprRef> {
         self.converter.proto_to_physical_expr(node, schema, &self.context)
     }

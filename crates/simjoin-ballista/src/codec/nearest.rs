@@ -12,7 +12,7 @@ use super::join::{
     write_predicate, write_residual,
 };
 use super::messages::{NearestJoinNode, SearchNode};
-use super::{Reader, Writer};
+use super::{NodeReader, Writer};
 use datafusion_simjoin::nearest::NearestJoinExec;
 use datafusion_simjoin::spec::{Nearest, NearestJoin, Order, Residual, Search, Side};
 
@@ -56,7 +56,7 @@ pub(super) fn write(node: &NearestJoinExec, writer: &Writer<'_>) -> Result<Neare
 pub(super) fn read(
     node: NearestJoinNode,
     inputs: &[Arc<dyn ExecutionPlan>],
-    reader: &Reader<'_>,
+    reader: &NodeReader<'_>,
 ) -> Result<NearestJoinExec> {
     let input = read_input(node.input, inputs)?;
     let (left, right) = (input.side(Side::Left).schema(), input.side(Side::Right).schema());

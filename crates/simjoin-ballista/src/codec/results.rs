@@ -6,7 +6,7 @@ use datafusion::common::{Result, internal_err};
 use datafusion::physical_plan::ExecutionPlan;
 
 use super::messages::{MergeNode, ResultsKind, ResultsNode};
-use super::{Reader, Writer};
+use super::{NodeReader, Writer};
 use datafusion_simjoin::results::{
     ConnectedComponentsExec, Merge, OneToOneExec, RepresentativesExec,
 };
@@ -50,7 +50,7 @@ pub(super) fn write(
 pub(super) fn read(
     message: &ResultsNode,
     inputs: &[Arc<dyn ExecutionPlan>],
-    reader: &Reader<'_>,
+    reader: &NodeReader<'_>,
 ) -> Result<Arc<dyn ExecutionPlan>> {
     let [input] = inputs else {
         return internal_err!("an operator over pairs has one input");

@@ -28,7 +28,7 @@ use datafusion_simjoin::exec::ProcessCores;
 use process::Process;
 use simjoin_files::storage::{DataDirs, ProcessDir};
 
-/// How an executor is started.
+/// The options that an executor starts with.
 #[derive(Debug, Clone)]
 pub struct ExecutorOptions {
     /// The scheduler that the executor registers with.
@@ -55,7 +55,7 @@ pub struct ExecutorOptions {
     pub data_dirs: Option<DataDirs>,
     /// The processes that the executor serves, and the secret that it gives the scheduler.
     pub access: Access,
-    /// How long the executor tries to reach the scheduler.
+    /// The time for which the executor tries to reach the scheduler.
     pub connect_patience: Duration,
 }
 
@@ -72,7 +72,7 @@ pub struct Executor {
 /// Scheduler and executor hear of each other this often, in seconds.
 const HEARTBEAT_SECONDS: u64 = 2;
 
-/// How often the executor asks whether the scheduler knows it.
+/// The wait between two questions whether the scheduler knows the executor.
 const READY_WAIT: Duration = Duration::from_millis(10);
 
 /// The wait before the executor tries a refused connection again.

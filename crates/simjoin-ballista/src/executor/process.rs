@@ -35,7 +35,7 @@ use tonic::transport::Channel;
 
 use super::connections::Connections;
 use super::memory;
-use super::rows::Rows;
+use super::rows::CheckedFlightService;
 use super::shuffle_files::CheckedEngine;
 use super::tasks::{Report, Tasks};
 use super::work_dir::WorkDirLimit;
@@ -213,7 +213,7 @@ impl Process {
     /// Serves rows, between stages and of results.
     fn serve_rows(&self, services: &mut JoinSet<String>) -> Result<()> {
         let work_dir = self.config.work_dir.clone().unwrap_or_default();
-        let rows = FlightServiceServer::new(Rows::new(work_dir))
+        let rows = FlightServiceServer::new(CheckedFlightService::new(work_dir))
             .max_decoding_message_size(MAX_MESSAGE_BYTES as usize)
             .max_encoding_message_size(MAX_MESSAGE_BYTES as usize);
         let settings = &self.config.grpc_server_config;

@@ -18,12 +18,12 @@ use super::tasks::plain_name;
 /// Ballista's service, for the folders of statements alone, and for files that are as their tasks
 /// wrote them: it takes the name of a statement for a part of a path, and trusts what it reads.
 #[derive(Clone)]
-pub(super) struct Rows {
+pub(super) struct CheckedFlightService {
     service: BallistaFlightService,
     work_dir: PathBuf,
 }
 
-impl Rows {
+impl CheckedFlightService {
     pub(super) fn new(work_dir: String) -> Self {
         Self { service: BallistaFlightService::new(work_dir.clone()), work_dir: work_dir.into() }
     }
@@ -43,7 +43,7 @@ type Answer<T> = Result<Response<T>, Status>;
 type Ballista = BallistaFlightService;
 
 #[tonic::async_trait]
-impl FlightService for Rows {
+impl FlightService for CheckedFlightService {
     type DoActionStream = <Ballista as FlightService>::DoActionStream;
     type DoExchangeStream = <Ballista as FlightService>::DoExchangeStream;
     type DoGetStream = <Ballista as FlightService>::DoGetStream;

@@ -63,9 +63,9 @@ pub(super) struct Tasks {
 }
 
 /// A running task in the count of them.
-struct Counted(watch::Sender<usize>);
+struct RunningTask(watch::Sender<usize>);
 
-impl Drop for Counted {
+impl Drop for RunningTask {
     fn drop(&mut self) {
         self.0.send_modify(|running| *running -= 1);
     }
@@ -77,7 +77,7 @@ impl Tasks {
         for task in tasks {
             let this = self.clone();
             self.running.send_modify(|running| *running += 1);
-            let counted = Counted(self.running.clone());
+            let counted = RunningTask(self.running.clone());
             let job = task.job_id.to_string();
             let run = async move {
                 let status = this.run(task).await;

@@ -50,7 +50,7 @@ pub(super) struct WorkDirLimit {
     ended: watch::Sender<Option<(JobId, String)>>,
 }
 
-/// How often the folder is measured while tasks run.
+/// The wait between two measurements of the folder while tasks run.
 const MEASURE_WAIT: Duration = Duration::from_millis(100);
 
 impl WorkDirLimit {

@@ -56,7 +56,7 @@ pub(super) struct ByteFrame {
     ratio: f64,
     /// For products, whether the scale is that of all vectors as they are.
     is_fixed: bool,
-    /// See [`Filter::head`]; of distances.
+    /// For distances, the [head](Filter::head) of the filter.
     head: usize,
 }
 
@@ -67,7 +67,7 @@ pub(super) enum Quantised {
     Never,
     /// Nothing is known of it. Nothing was written.
     Unusual,
-    /// See [`Rounded`](super::bounds::Rounded).
+    /// A vector with NaN, as among those that are [`Rounded`](super::bounds::Rounded).
     Nan {
         matches: bool,
     },

@@ -13,9 +13,9 @@
 //!   [tame](Kind), their products and squares and the sums of these finite;
 //! * or they have the sign of what is made, or there are none.
 //!
-//! That operations are such is not assumed: the function itself is asked in each process, about vectors
-//! with NaN of both signs in all places and about all that is made. Where it says something else, and where
-//! signs are mixed, it is asked about each pair, many at a time.
+//! The module does not assume that operations are such: in each process it asks the function itself, about
+//! vectors with NaN of both signs in all places and about all that is made. Where the function says something
+//! else, and where signs are mixed, it is asked about each pair, many at a time.
 
 use std::sync::{Arc, LazyLock, OnceLock};
 

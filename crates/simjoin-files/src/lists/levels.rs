@@ -7,7 +7,7 @@ use datafusion::common::{Result, exec_err};
 
 /// A part of a sequence of values.
 #[derive(Debug, PartialEq)]
-enum Run<'a> {
+enum LevelRun<'a> {
     Repeated {
         value: u32,
         count: usize,
@@ -55,14 +55,14 @@ impl<'a> Runs<'a> {
     }
 
     /// The next run; `None` behind the last value.
-    fn next(&mut self) -> Result<Option<Run<'a>>> {
+    fn next(&mut self) -> Result<Option<LevelRun<'a>>> {
         while self.left > 0 {
             let header = self.header()?;
             let count = usize::try_from(header >> 1).unwrap_or(usize::MAX);
             let run = if header & 1 == 0 {
                 let bytes = self.take(self.width.div_ceil(8) as usize)?;
                 let value = bytes.iter().rev().fold(0, |value, byte| value << 8 | u32::from(*byte));
-                Run::Repeated { value, count: count.min(self.left) }
+                LevelRun::Repeated { value, count: count.min(self.left) }
             } else {
                 // Writers may leave out the end of the last group.
                 let bytes = self.rest.len().min(count.saturating_mul(self.width as usize));
@@ -71,9 +71,9 @@ impl<'a> Runs<'a> {
                 if bytes.len() * 8 < count * self.width as usize {
                     return exec_err!("a page ends before its levels or indexes");
                 }
-                Run::Packed { bytes, count }
+                LevelRun::Packed { bytes, count }
             };
-            let (Run::Repeated { count, .. } | Run::Packed { count, .. }) = run;
+            let (LevelRun::Repeated { count, .. } | LevelRun::Packed { count, .. }) = run;
             self.left -= count;
             if count > 0 {
                 return Ok(Some(run));
@@ -106,14 +106,14 @@ pub(super) fn row_starts(bytes: &[u8], entries: usize) -> Result<Vec<u32>> {
     let mut at = 0_u32;
     while let Some(run) = runs.next()? {
         match run {
-            Run::Repeated { value, count } => {
+            LevelRun::Repeated { value, count } => {
                 let end = at + count as u32;
                 if value == 0 {
                     starts.extend(at..end);
                 }
                 at = end;
             }
-            Run::Packed { bytes, count } => {
+            LevelRun::Packed { bytes, count } => {
                 for (place, bytes) in (0..count).step_by(64).zip(bytes.chunks(8)) {
                     let word =
                         bytes.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte));
@@ -138,7 +138,7 @@ pub(super) fn definitions(bytes: &[u8], entries: usize, most: u8) -> Result<Opti
     let mut runs = Runs::new(bytes, width, entries);
     let mut at = 0;
     while let Some(run) = runs.next()? {
-        let (Run::Repeated { count, .. } | Run::Packed { count, .. }) = run;
+        let (LevelRun::Repeated { count, .. } | LevelRun::Packed { count, .. }) = run;
         let mut put = |place: usize, level: u32| match &mut levels {
             Some(levels) => levels[at + place] = level as u8,
             None if level == u32::from(most) => {}
@@ -149,9 +149,9 @@ pub(super) fn definitions(bytes: &[u8], entries: usize, most: u8) -> Result<Opti
             }
         };
         match run {
-            Run::Repeated { value, .. } if value == u32::from(most) => {}
-            Run::Repeated { value, count } => (0..count).for_each(|place| put(place, value)),
-            Run::Packed { bytes, count } => {
+            LevelRun::Repeated { value, .. } if value == u32::from(most) => {}
+            LevelRun::Repeated { value, count } => (0..count).for_each(|place| put(place, value)),
+            LevelRun::Packed { bytes, count } => {
                 let mut place = 0;
                 unpack(bytes, width, count, |level| {
                     put(place, level);
@@ -182,8 +182,8 @@ pub(super) fn indexes(
     let mut runs = Runs::new(bytes, u32::from(width), count);
     while let Some(run) = runs.next()? {
         match run {
-            Run::Repeated { value, count } => give(value, count)?,
-            Run::Packed { bytes, count } => {
+            LevelRun::Repeated { value, count } => give(value, count)?,
+            LevelRun::Packed { bytes, count } => {
                 let mut result = Ok(());
                 unpack(bytes, u32::from(width), count, |index| {
                     if result.is_ok() {

@@ -23,7 +23,7 @@ pub(super) struct ListPage {
 }
 
 /// The parts of a page.
-struct Parts {
+struct EncodedPage {
     entries: usize,
     encoding: Encoding,
     repetition: Bytes,
@@ -43,7 +43,7 @@ fn levels_of(mut bytes: Bytes) -> Result<(Bytes, Bytes)> {
     }
 }
 
-impl Parts {
+impl EncodedPage {
     /// `None` of a page that is no data page.
     fn of(page: Page) -> Result<Option<Self>> {
         Ok(match page {
@@ -100,7 +100,7 @@ impl ListPage {
     ///
     /// When the page does not hold what it says.
     pub(super) fn of(page: Page, column: &ListColumn, dictionary: &Bytes) -> Result<Option<Self>> {
-        let Some(parts) = Parts::of(page)? else { return Ok(None) };
+        let Some(parts) = EncodedPage::of(page)? else { return Ok(None) };
         let entries = parts.entries;
         let starts = row_starts(&parts.repetition, entries)?;
         let definitions = definitions(&parts.definition, entries, column.most)?;

@@ -50,7 +50,7 @@ pub(crate) fn morselizer(
         None => Arc::new(DefaultParquetFileReaderFactory::new(Arc::clone(&store))) as _,
     };
     let metrics = parquet.metrics().clone();
-    let scan = Scan { whole, others, lists, schema, store, readers, partition, metrics };
+    let scan = ListScan { whole, others, lists, schema, store, readers, partition, metrics };
     Ok(Box::new(ListMorselizer(Arc::new(scan))))
 }
 
@@ -112,7 +112,7 @@ fn split(source: &ParquetSource) -> Result<Option<Split>> {
 }
 
 /// A partition of a scan.
-struct Scan {
+struct ListScan {
     /// Opens files with DataFusion's reader alone.
     whole: Box<dyn Morselizer>,
     others: Box<dyn Morselizer>,
@@ -126,9 +126,9 @@ struct Scan {
 }
 
 #[derive(Debug)]
-struct ListMorselizer(Arc<Scan>);
+struct ListMorselizer(Arc<ListScan>);
 
-impl fmt::Debug for Scan {
+impl fmt::Debug for ListScan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Scan").field("whole", &self.whole).field("lists", &self.lists).finish()
     }
@@ -143,7 +143,7 @@ impl Morselizer for ListMorselizer {
 /// A file of which it is not yet known who reads the lists.
 #[derive(Debug)]
 struct Choosing {
-    scan: Arc<Scan>,
+    scan: Arc<ListScan>,
     file: PartitionedFile,
 }
 
@@ -156,7 +156,7 @@ impl MorselPlanner for Choosing {
 impl Choosing {
     async fn choose(self: Box<Self>) -> Result<Box<dyn MorselPlanner>> {
         let Self { scan, file } = *self;
-        let Scan { partition, metrics, .. } = &*scan;
+        let ListScan { partition, metrics, .. } = &*scan;
         let (hint, location) = (file.metadata_size_hint, file.object_meta.location.clone());
         let mut reader = scan.readers.create_reader(*partition, file.clone(), hint, metrics)?;
         let options = ArrowReaderOptions::new().with_page_index_policy(PageIndexPolicy::Skip);
@@ -174,7 +174,7 @@ impl Choosing {
     }
 }
 
-impl Scan {
+impl ListScan {
     /// The lists of a file, if all of them can be read here.
     fn columns(&self, metadata: &ParquetMetaData) -> Option<Vec<Arc<ListColumn>>> {
         let of_file = metadata.file_metadata();
@@ -225,7 +225,7 @@ impl Morsel for JoinedMorsel {
     fn into_stream(self: Box<Self>) -> BoxStream<'static, Result<RecordBatch>> {
         let file = &self.file;
         let chunks = file.columns.iter().map(|_| None).collect();
-        let reader = Reader { file: Arc::clone(file), chunks };
+        let reader = ListReader { file: Arc::clone(file), chunks };
         let step = file.step;
         let parts = self.inner.into_stream().map_ok(move |batch| {
             let starts = (0..batch.num_rows()).step_by(step);
@@ -245,7 +245,7 @@ impl Morsel for JoinedMorsel {
 /// A file with its lists.
 #[derive(Debug)]
 struct ListFile {
-    scan: Arc<Scan>,
+    scan: Arc<ListScan>,
     location: Path,
     metadata: Arc<ParquetMetaData>,
     columns: Vec<Arc<ListColumn>>,
@@ -260,7 +260,7 @@ struct ListFile {
 
 impl ListFile {
     fn new(
-        scan: Arc<Scan>,
+        scan: Arc<ListScan>,
         location: Path,
         metadata: Arc<ParquetMetaData>,
         columns: Vec<Arc<ListColumn>>,
@@ -287,7 +287,7 @@ impl ListFile {
 }
 
 /// Reads the lists of a stream of rows.
-struct Reader {
+struct ListReader {
     file: Arc<ListFile>,
     /// By column, the chunk that is being read, with its row group.
     chunks: Vec<Option<(usize, ListChunk)>>,
@@ -301,7 +301,7 @@ struct RowRange {
     len: usize,
 }
 
-impl Reader {
+impl ListReader {
     /// The lists of a batch of other columns, in between these.
     async fn join(&mut self, others: &RecordBatch) -> Result<RecordBatch> {
         let Some((numbers, others)) = others.columns().split_last() else {
@@ -334,7 +334,7 @@ impl Reader {
                 Some((group, chunk)) if *group == range.group && chunk.row <= range.first => chunk,
                 _ => {
                     let group = &file.metadata.row_groups()[range.group];
-                    let Scan { store, .. } = &*file.scan;
+                    let ListScan { store, .. } = &*file.scan;
                     *open = None;
                     let chunk =
                         ListChunk::open(of_column, group, store.as_ref(), &file.location).await?;

@@ -15,7 +15,7 @@ use super::records::Records;
 use super::rows::{Decode, shown};
 use super::values::{Value, holds};
 
-/// How the rows of a file are read.
+/// Reads the rows of a CSV file.
 #[derive(Debug, Clone)]
 pub(super) struct CsvReader {
     /// All columns of the file.

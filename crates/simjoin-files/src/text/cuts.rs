@@ -18,7 +18,7 @@ use tokio::sync::Mutex;
 
 use crate::input::{For, Input, raw};
 
-/// How much of a file is looked through at a time.
+/// The bytes of a file that are looked through at a time.
 const BLOCK: usize = 1 << 20;
 
 /// Where a file is cut at an offset, and where the next record begins.

@@ -19,7 +19,7 @@ use regex::Regex;
 use super::csv_rows::{encoding, fields};
 use super::records::Records;
 use super::rule::{Looked, null_regex};
-use super::shape::{RowShapes, Shape};
+use super::shape::{JsonShape, RowShapes};
 use super::values::{Seen, Value};
 use crate::input::{For, Input, open, raw};
 use crate::pipes::Pipes;
@@ -35,7 +35,7 @@ const BYTES_OF_FILE: u64 = 256 << 10;
 const PLACES: u64 = 8;
 const BYTES_OF_PLACE: u64 = 1 << 20;
 
-/// How many rows are looked at between two points where others may run.
+/// The number of rows between two points where other tasks may run.
 const ROWS: u64 = 512;
 
 /// The columns of a table, and the format that reads them.
@@ -72,8 +72,8 @@ pub(crate) async fn guess(texts: &Texts<'_>) -> Result<Option<Guess>> {
     }
 }
 
-/// How much is looked at.
-struct Budget {
+/// The bytes and rows that may be looked at.
+struct GuessBudget {
     bytes: u64,
     files: u64,
     /// The rows that may be looked at, where the statement says so.
@@ -83,7 +83,7 @@ struct Budget {
     all: bool,
 }
 
-impl Budget {
+impl GuessBudget {
     /// A budget; on a cluster all rows are looked at, because its readers know no types but those declared.
     fn of(texts: &Texts<'_>, rows: Option<usize>) -> Self {
         let rows = rows.map(|rows| rows as u64);
@@ -121,7 +121,7 @@ impl Budget {
 
 /// The columns of CSV.
 #[derive(Default)]
-struct Columns {
+struct CsvColumns {
     names: Vec<String>,
     seen: Vec<Seen>,
     rows: u64,
@@ -130,9 +130,9 @@ struct Columns {
 impl Texts<'_> {
     async fn csv(&self, options: CsvOptions) -> Result<Guess> {
         let null = options.null_regex.as_deref().map(null_regex).transpose()?;
-        let mut budget = Budget::of(self, options.schema_infer_max_rec);
+        let mut budget = GuessBudget::of(self, options.schema_infer_max_rec);
         let is_text = budget.rows == Some(0);
-        let mut columns = Columns::default();
+        let mut columns = CsvColumns::default();
         for file in self.files {
             let quota = budget.quota();
             let name = self.pipes.name(&file.location);
@@ -155,8 +155,9 @@ impl Texts<'_> {
 
     async fn json(&self, mut options: JsonOptions) -> Result<Guess> {
         let compression = FileCompressionType::from(options.compression);
-        let mut budget = Budget::of(self, options.schema_infer_max_rec.filter(|rows| *rows > 0));
-        let (mut shape, mut rows, mut is_lines) = (Shape::default(), 0, true);
+        let mut budget =
+            GuessBudget::of(self, options.schema_infer_max_rec.filter(|rows| *rows > 0));
+        let (mut shape, mut rows, mut is_lines) = (JsonShape::default(), 0, true);
         for file in self.files.iter().filter(|file| file.size > 0) {
             let quota = budget.quota();
             let look = async {
@@ -182,7 +183,12 @@ impl Texts<'_> {
     }
 
     /// The shape with the rows at some places of a file whose rows are lines.
-    async fn json_places(&self, file: &ObjectMeta, from: u64, mut shape: Shape) -> Result<Shape> {
+    async fn json_places(
+        &self,
+        file: &ObjectMeta,
+        from: u64,
+        mut shape: JsonShape,
+    ) -> Result<JsonShape> {
         for range in places(from, file.size) {
             let bytes = self.bytes(file, range).await?;
             let lines = bytes.iter().position(|byte| *byte == b'\n').map(|at| &bytes[at + 1..]);
@@ -215,9 +221,13 @@ impl Texts<'_> {
 }
 
 /// The shape of the rows at the start of a file.
-async fn look_at_rows(input: Input, budget: &Budget, quota: u64) -> Result<(Shape, RowShapes)> {
+async fn look_at_rows(
+    input: Input,
+    budget: &GuessBudget,
+    quota: u64,
+) -> Result<(JsonShape, RowShapes)> {
     let mut rows = RowShapes::new(input);
-    let mut shape = Shape::default();
+    let mut shape = JsonShape::default();
     while !budget.is_spent(quota, rows.consumed, rows.rows()) && rows.advance(&mut shape)? {
         if rows.rows().is_multiple_of(ROWS) {
             tokio::task::yield_now().await;
@@ -245,7 +255,12 @@ struct CsvScan<'a> {
 }
 
 impl CsvScan<'_> {
-    async fn look(&self, columns: &mut Columns, budget: &mut Budget, quota: u64) -> Result<()> {
+    async fn look(
+        &self,
+        columns: &mut CsvColumns,
+        budget: &mut GuessBudget,
+        quota: u64,
+    ) -> Result<()> {
         let compression = FileCompressionType::from(self.options.compression);
         let input = open(self.texts.store, &self.file.location, compression, For::ALook).await?;
         let mut records = Records::new(input, self.options);
@@ -280,7 +295,7 @@ impl CsvScan<'_> {
     }
 
     /// Takes the names of the columns, and room for those that the first file does not have.
-    fn header(&self, records: &Records, columns: &mut Columns) -> Result<()> {
+    fn header(&self, records: &Records, columns: &mut CsvColumns) -> Result<()> {
         for column in columns.names.len()..records.len() {
             let Ok(name) = std::str::from_utf8(records.field(column)) else {
                 return exec_err!(
@@ -294,7 +309,7 @@ impl CsvScan<'_> {
         Ok(())
     }
 
-    fn row(&self, records: &Records, row: u64, columns: &mut Columns) -> Result<()> {
+    fn row(&self, records: &Records, row: u64, columns: &mut CsvColumns) -> Result<()> {
         let has_header = self.options.has_header.unwrap_or(true);
         let is_flexible = self.options.truncated_rows.unwrap_or(false);
         if !has_header && (columns.names.is_empty() || is_flexible) {
@@ -368,7 +383,7 @@ impl CsvScan<'_> {
 
     /// Looks at rows of some places. A place where rows have other lengths, because it lies in quotes, says
     /// nothing.
-    async fn places(&self, from: u64, columns: &mut Columns) -> Result<()> {
+    async fn places(&self, from: u64, columns: &mut CsvColumns) -> Result<()> {
         for range in places(from, self.file.size) {
             let bytes = self.texts.bytes(self.file, range).await?;
             let Some(start) = bytes.iter().position(|byte| *byte == b'\n') else { continue };

@@ -18,7 +18,7 @@ use datafusion::common::{Result, exec_err};
 use super::rows::{Decode, shown};
 use super::values::{Value, holds};
 
-/// How the rows of a file are read.
+/// Reads the rows of a JSON file.
 #[derive(Debug, Clone)]
 pub(super) struct JsonReader {
     /// All columns of the file.

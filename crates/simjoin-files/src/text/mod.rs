@@ -25,5 +25,5 @@ mod values;
 pub(super) use cuts::Cuts;
 pub(super) use guess::{Guess, Texts, guess};
 pub(super) use merge::common_schema;
-pub(super) use open::{Scan, morselizer};
+pub(super) use open::{TextScan, morselizer};
 pub(super) use rule::Rule;

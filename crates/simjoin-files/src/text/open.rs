@@ -23,15 +23,15 @@ use super::csv_rows::{CsvReader, Wrong};
 use super::cuts::Cuts;
 use super::json_array::Elements;
 use super::json_rows::{Check, JsonReader};
-use super::rows::{Decode, Fault, Rows, first_fault};
+use super::rows::{Decode, DecodedRows, Fault, first_fault};
 use super::rule::{Looked, Rule};
-use super::shape::{RowShapes, Shape};
+use super::shape::{JsonShape, RowShapes};
 use crate::input::{For, Input, is_utf16, open, raw};
 
 type Batches = BoxStream<'static, Result<RecordBatch>>;
 
 /// A scan of text files.
-pub(crate) struct Scan<'a> {
+pub(crate) struct TextScan<'a> {
     pub(crate) source: &'a Arc<dyn FileSource>,
     pub(crate) store: Arc<dyn ObjectStore>,
     pub(crate) config: &'a FileScanConfig,
@@ -41,7 +41,7 @@ pub(crate) struct Scan<'a> {
 }
 
 /// Opens the files of a scan of CSV or JSON; `None` for other formats.
-pub(crate) fn morselizer(scan: &Scan<'_>) -> Result<Option<Box<dyn Morselizer>>> {
+pub(crate) fn morselizer(scan: &TextScan<'_>) -> Result<Option<Box<dyn Morselizer>>> {
     let schema = Arc::clone(scan.source.table_schema().file_schema());
     let Some(projection) = scan.source.projection() else { return Ok(None) };
     let projection = SplitProjection::new(&schema, projection);
@@ -206,7 +206,7 @@ impl CsvFiles {
             Some(range) if range.start > 0 => return Ok(stream::empty().boxed()),
             _ => (self.files.whole(&location, For::Rows).await?, true),
         };
-        let rows = Rows::new(input, self.reader.decoder(self.files.batch_size, at_start)?);
+        let rows = DecodedRows::new(input, self.reader.decoder(self.files.batch_size, at_start)?);
         Ok(batches(rows, move |error| {
             let (csv, location) = (Arc::clone(&self), location.clone());
             async move { csv.explained(&location, error).await }
@@ -263,7 +263,7 @@ impl JsonFiles {
             Some(range) if range.start > 0 => return Ok(stream::empty().boxed()),
             _ => elements(self.files.whole(&location, For::Rows).await?)?,
         };
-        let rows = Rows::new(input, self.reader.decoder(self.files.batch_size)?);
+        let rows = DecodedRows::new(input, self.reader.decoder(self.files.batch_size)?);
         Ok(batches(rows, move |error| {
             let (json, location) = (Arc::clone(&self), location.clone());
             async move { json.explained(&location, error).await }
@@ -277,7 +277,7 @@ impl JsonFiles {
             return Ok(false);
         }
         let mut rows = RowShapes::new(self.files.whole(file, For::ALook).await?);
-        let has_row = rows.advance(&mut Shape::default());
+        let has_row = rows.advance(&mut JsonShape::default());
         Ok(matches!(has_row, Ok(true)) && rows.is_lines)
     }
 

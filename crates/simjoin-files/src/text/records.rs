@@ -8,7 +8,7 @@ use datafusion::common::config::CsvOptions;
 
 use crate::input::Input;
 
-/// How much of a file is read at a time.
+/// The bytes of a file that are read at a time.
 const BLOCK: usize = 256 << 10;
 
 /// Reads records as Arrow's reader does, by the same state machine.

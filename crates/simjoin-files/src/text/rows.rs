@@ -23,13 +23,13 @@ pub(super) trait Decode: Send {
 }
 
 /// The batches of a file, or of a part of it.
-pub(super) struct Rows<D> {
+pub(super) struct DecodedRows<D> {
     input: BufReader<Input>,
     decoder: D,
     ended: bool,
 }
 
-impl<D: Decode> Rows<D> {
+impl<D: Decode> DecodedRows<D> {
     pub(super) fn new(input: Input, decoder: D) -> Self {
         Self { input: BufReader::with_capacity(256 << 10, input), decoder, ended: false }
     }
@@ -47,7 +47,7 @@ impl<D: Decode> Rows<D> {
     }
 }
 
-impl<D: Decode> Iterator for Rows<D> {
+impl<D: Decode> Iterator for DecodedRows<D> {
     type Item = Result<RecordBatch>;
 
     fn next(&mut self) -> Option<Self::Item> {

@@ -1,4 +1,4 @@
-//! How the rows of a scan have to be read, beyond what DataFusion's plan of it says.
+//! The rules by which the rows of a scan are read, beyond those of DataFusion's plan of it.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -14,7 +14,7 @@ use datafusion::object_store::ObjectMeta;
 use datafusion::object_store::path::Path;
 use regex::Regex;
 
-/// How the types of a table's columns are known.
+/// The source of the types of a table's columns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Looked {
     /// From all values of the files.
@@ -45,8 +45,8 @@ impl Looked {
         (rows as usize).clamp(1, Self::ALL - 1)
     }
 
-    /// How the types of a table with such a mark are known, now that its files are these: they may have
-    /// been written since.
+    /// The source of the types of a table with this mark, whose files are these now: they may have been
+    /// written since.
     fn of(mark: Option<usize>, files: &[ObjectMeta]) -> Self {
         match mark {
             None => Self::Declared,
@@ -56,7 +56,7 @@ impl Looked {
     }
 }
 
-/// How the rows of a table are read.
+/// The rule by which the rows of a table are read.
 #[derive(Debug, Clone)]
 pub(crate) struct Rule {
     files: Vec<Path>,

@@ -17,16 +17,16 @@ const MOST_KEYS: usize = 5_000;
 /// Lists and objects in each other.
 const DEEPEST: usize = 100;
 
-/// How much of a file is read at a time.
+/// The bytes of a file that are read at a time.
 const BLOCK: usize = 256 << 10;
 
 /// The values that stand in one place of all rows.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Shape {
+pub(super) struct JsonShape {
     numbers: Seen,
     boolean: bool,
     text: bool,
-    list: Option<Box<Shape>>,
+    list: Option<Box<JsonShape>>,
     object: Option<Object>,
     /// The first rows that have a scalar, a list and an object.
     rows: [Option<u64>; 3],
@@ -34,7 +34,7 @@ pub(super) struct Shape {
 
 #[derive(Debug, Clone, Default)]
 struct Object {
-    fields: Vec<(String, Shape)>,
+    fields: Vec<(String, JsonShape)>,
     places: HashMap<String, usize>,
 }
 
@@ -47,7 +47,7 @@ impl Object {
         }
     }
 
-    fn add(&mut self, key: String, shape: Shape) {
+    fn add(&mut self, key: String, shape: JsonShape) {
         self.places.insert(key.clone(), self.fields.len());
         self.fields.push((key, shape));
     }
@@ -56,7 +56,7 @@ impl Object {
 /// The kinds of values, of which one place may have one.
 const KINDS: [&str; 3] = ["a single value", "a list", "an object"];
 
-impl Shape {
+impl JsonShape {
     /// The fields of the rows. With `all` values known, a list that is always empty has elements of no type.
     pub(super) fn fields(&self, all: bool) -> Result<Fields> {
         match &self.object {
@@ -171,7 +171,7 @@ impl RowShapes {
     }
 
     /// Adds the next row to the shape; false at the end.
-    pub(super) fn advance(&mut self, shape: &mut Shape) -> Result<bool> {
+    pub(super) fn advance(&mut self, shape: &mut JsonShape) -> Result<bool> {
         if self.in_array {
             match self.token()? {
                 Some(b']') => {
@@ -256,7 +256,7 @@ impl RowShapes {
         exec_err!("line {} is no JSON: expected {expected}, found {found}", self.line)
     }
 
-    fn value(&mut self, shape: &mut Shape, depth: usize) -> Result<()> {
+    fn value(&mut self, shape: &mut JsonShape, depth: usize) -> Result<()> {
         if depth > DEEPEST {
             return exec_err!(
                 "row {} has more than {DEEPEST} lists and objects in each other",
@@ -363,11 +363,11 @@ impl RowShapes {
                 self.row
             );
         }
-        object.add(key.to_string(), Shape::default());
+        object.add(key.to_string(), JsonShape::default());
         Ok(object.fields.len() - 1)
     }
 
-    fn list(&mut self, list: &mut Shape, depth: usize) -> Result<()> {
+    fn list(&mut self, list: &mut JsonShape, depth: usize) -> Result<()> {
         self.skip();
         if self.needed()? == b']' {
             self.skip();
@@ -509,7 +509,7 @@ mod tests {
 
     fn read(text: &str) -> Result<(Vec<String>, bool)> {
         let mut rows = RowShapes::new(Box::new(Cursor::new(text.to_string().into_bytes())));
-        let mut shape = Shape::default();
+        let mut shape = JsonShape::default();
         while rows.advance(&mut shape)? {}
         let fields = shape.fields(true)?;
         let shown = fields.iter().map(|field| format!("{} {}", field.name(), field.data_type()));

@@ -25,13 +25,13 @@ pub(super) enum Value {
         negative: bool,
         /// Whether an Int64 does not hold it, but a UInt64.
         beyond_i64: bool,
-        /// Whether it is a Float64 as well.
+        /// Whether the value is a Float64 as well.
         exact: bool,
     },
     Fraction,
     Date,
     Time {
-        unit: Unit,
+        unit: TimePrecision,
         /// Minutes east of UTC.
         zone: Option<i16>,
         /// Whether nanoseconds since 1970 hold its year.
@@ -42,7 +42,7 @@ pub(super) enum Value {
 
 /// The unit of a time, coarsest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Unit {
+pub(super) enum TimePrecision {
     Second,
     Millisecond,
     Microsecond,
@@ -209,10 +209,10 @@ fn time(text: &[u8]) -> Option<Value> {
     };
     let unit = match digits {
         0 if text.get(19) == Some(&b'.') => return None,
-        0 => Unit::Second,
-        1..=3 => Unit::Millisecond,
-        4..=6 => Unit::Microsecond,
-        7..=9 => Unit::Nanosecond,
+        0 => TimePrecision::Second,
+        1..=3 => TimePrecision::Millisecond,
+        4..=6 => TimePrecision::Microsecond,
+        7..=9 => TimePrecision::Nanosecond,
         _ => return None,
     };
     let zone = match rest {
@@ -259,7 +259,7 @@ pub(super) struct Seen {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Times {
-    unit: Unit,
+    unit: TimePrecision,
     zone: Option<i16>,
     near: bool,
 }
@@ -329,7 +329,7 @@ impl Seen {
             return DataType::Date32;
         }
         match self.time {
-            Some(times) if times.unit == Unit::Nanosecond && !times.near => DataType::Utf8,
+            Some(times) if times.unit == TimePrecision::Nanosecond && !times.near => DataType::Utf8,
             Some(times) => DataType::Timestamp(unit_of(times.unit), times.zone.map(zone_name)),
             None if self.fraction && self.inexact => DataType::Utf8,
             None if self.fraction => DataType::Float64,
@@ -340,12 +340,12 @@ impl Seen {
     }
 }
 
-fn unit_of(unit: Unit) -> TimeUnit {
+fn unit_of(unit: TimePrecision) -> TimeUnit {
     match unit {
-        Unit::Second => TimeUnit::Second,
-        Unit::Millisecond => TimeUnit::Millisecond,
-        Unit::Microsecond => TimeUnit::Microsecond,
-        Unit::Nanosecond => TimeUnit::Nanosecond,
+        TimePrecision::Second => TimeUnit::Second,
+        TimePrecision::Millisecond => TimeUnit::Millisecond,
+        TimePrecision::Microsecond => TimeUnit::Microsecond,
+        TimePrecision::Nanosecond => TimeUnit::Nanosecond,
     }
 }
 
@@ -366,12 +366,14 @@ pub(super) fn holds(data_type: &DataType, value: Value) -> bool {
         (DataType::Float64, Value::Integer { exact, .. }) => exact,
         (DataType::Timestamp(of_column, name), Value::Time { unit, zone, near }) => {
             let finest = match of_column {
-                TimeUnit::Second => Unit::Second,
-                TimeUnit::Millisecond => Unit::Millisecond,
-                TimeUnit::Microsecond => Unit::Microsecond,
-                TimeUnit::Nanosecond => Unit::Nanosecond,
+                TimeUnit::Second => TimePrecision::Second,
+                TimeUnit::Millisecond => TimePrecision::Millisecond,
+                TimeUnit::Microsecond => TimePrecision::Microsecond,
+                TimeUnit::Nanosecond => TimePrecision::Nanosecond,
             };
-            unit <= finest && zone.map(zone_name) == *name && (near || finest != Unit::Nanosecond)
+            unit <= finest
+                && zone.map(zone_name) == *name
+                && (near || finest != TimePrecision::Nanosecond)
         }
         (data_type, _) => matches!(data_type, DataType::Utf8 | DataType::Utf8View),
     }

@@ -32,7 +32,7 @@ struct Open<T> {
     of: OpenUnit,
 }
 
-/// See [`crate::offload`].
+/// The cursor of a join on devices: [`crate::offload`].
 pub(super) struct OffloadCursor<F: DeviceFilter> {
     join: Arc<Offload<F>>,
     reservation: Reservation,

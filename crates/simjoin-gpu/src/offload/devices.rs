@@ -285,7 +285,7 @@ impl Devices {
         }
     }
 
-    /// See [`DevicePlace::start_times`](crate::engine::DevicePlace::start_times).
+    /// The time that it took to bring the join to the devices.
     pub fn start_times(&self) -> StartTimes {
         self.times
     }
@@ -376,7 +376,7 @@ impl Devices {
         self.has_refused.store(!self.demanded, Ordering::Relaxed);
     }
 
-    /// See [`DevicePlace::has_refused`](crate::engine::DevicePlace::has_refused).
+    /// Whether a strategy could not be had on the devices, which the query has been told.
     pub(crate) fn have_refused(&self) -> bool {
         self.has_refused.load(Ordering::Relaxed)
     }

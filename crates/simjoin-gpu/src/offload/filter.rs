@@ -113,12 +113,14 @@ pub trait DeviceFilter: Debug + Send + Sync + 'static {
         self.most_matches() as usize * size_of::<Match>()
     }
 
-    /// See [`PreparedJoin::range_unit`](crate::engine::PreparedJoin::range_unit).
+    /// The items of a self-join that are best probed together:
+    /// [`PreparedJoin::range_unit`](crate::engine::PreparedJoin::range_unit).
     fn range_unit(&self) -> u32 {
         1
     }
 
-    /// See [`PreparedJoin::least_range`](crate::engine::PreparedJoin::least_range).
+    /// The fewest items of a self-join that are worth a range:
+    /// [`PreparedJoin::least_range`](crate::engine::PreparedJoin::least_range).
     fn least_range(&self) -> u32 {
         1
     }

@@ -306,7 +306,7 @@ impl Drop for Context {
     }
 }
 
-/// See [`Context::enter`].
+/// A thread's stay in a context, which [`Context::enter`] begins.
 #[must_use]
 pub(crate) struct Entered {
     /// The context to be made current again, which may be none at all.

@@ -1,4 +1,4 @@
-//! How much of a plan is done, from its counters, and how much there is, where that is known.
+//! The work of a plan that is done, from its counters, and all of it, where that is known.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -17,7 +17,7 @@ use datafusion_simjoin::exec::{JoinInput, SetSimilarityJoinExec};
 use datafusion_simjoin::spec::Side;
 
 /// An input of the watched part of a plan, and its extent as far as that is known for certain.
-struct Input {
+struct WatchedInput {
     leaves: Vec<Leaf>,
     /// The rows that it gives.
     rows: Option<u64>,
@@ -27,7 +27,7 @@ struct Input {
     bytes: Option<u64>,
 }
 
-impl Input {
+impl WatchedInput {
     fn new(plan: &Arc<dyn ExecutionPlan>) -> Self {
         let mut leaves = vec![];
         collect_leaves(plan, &mut leaves);
@@ -72,16 +72,16 @@ pub struct PlanStatus {
     join: Option<Arc<dyn ExecutionPlan>>,
     /// The build side and the probe side of the join; one input of a self-join and of plans without
     /// a join.
-    inputs: Vec<Input>,
+    inputs: Vec<WatchedInput>,
     since: Instant,
     /// The phase shown last, and when it began.
-    phase: Phase,
+    phase: StatementPhase,
     phase_since: Instant,
 }
 
 /// The work of a statement at the moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Phase {
+pub(super) enum StatementPhase {
     /// A plan without a similarity join.
     Reading,
     /// The build side of a join is read.
@@ -97,11 +97,11 @@ pub(super) enum Phase {
 /// The figures of a phase.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Figures {
-    pub phase: Phase,
-    /// How much of the work of the phase is done, and how much there is, if that is known.
+    pub phase: StatementPhase,
+    /// The work of the phase that is done, and all of it, if that is known.
     pub done: u64,
     pub of: Option<u64>,
-    pub unit: Unit,
+    pub unit: ProgressUnit,
     /// Rows read or probed.
     pub rows: u64,
     pub candidates: u64,
@@ -115,7 +115,7 @@ pub(super) struct Figures {
 
 /// The unit of the work that is done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Unit {
+pub(super) enum ProgressUnit {
     Rows,
     /// Rows that operators before the join read, and may drop.
     RowsOfInputs,
@@ -126,9 +126,9 @@ impl PlanStatus {
     /// The progress of a plan that runs.
     pub fn new(plan: Arc<dyn ExecutionPlan>) -> Self {
         let join = find_join(&plan).cloned();
-        let mut inputs: Vec<Input> = match &join {
-            Some(join) => join.children().into_iter().map(Input::new).collect(),
-            None => vec![Input::new(&plan)],
+        let mut inputs: Vec<WatchedInput> = match &join {
+            Some(join) => join.children().into_iter().map(WatchedInput::new).collect(),
+            None => vec![WatchedInput::new(&plan)],
         };
         if join.as_ref().is_some_and(builds_right) {
             inputs.reverse();
@@ -140,7 +140,7 @@ impl PlanStatus {
             inputs.iter_mut().for_each(|input| input.bytes = None);
         }
         let now = Instant::now();
-        Self { join, inputs, since: now, phase: Phase::Reading, phase_since: now }
+        Self { join, inputs, since: now, phase: StatementPhase::Reading, phase_since: now }
     }
 
     /// A counter of the join; `None` where it has none yet.
@@ -152,58 +152,61 @@ impl PlanStatus {
         self.metric(name).unwrap_or(0)
     }
 
-    fn phase(&self) -> Phase {
+    fn phase(&self) -> StatementPhase {
         if self.join.is_none() {
-            return Phase::Reading;
+            return StatementPhase::Reading;
         }
         // The counters of the disk are there from the first row on that goes there.
         let to_disk = self.metric("spill_bands").is_some();
         let is_stored = self.count("spill_bands") > 0;
         let probe_stored = self.inputs.len() == 1 || self.count("probe_spilled_rows") > 0;
         match (to_disk, is_stored, self.count("probe_rows")) {
-            (true, false, _) => Phase::Storing,
-            (true, true, 0) if !probe_stored => Phase::StoringProbe,
-            (true, true, _) if probe_stored => Phase::JoiningFromDisk,
-            (_, _, 0) => Phase::Indexing,
-            _ => Phase::Joining,
+            (true, false, _) => StatementPhase::Storing,
+            (true, true, 0) if !probe_stored => StatementPhase::StoringProbe,
+            (true, true, _) if probe_stored => StatementPhase::JoiningFromDisk,
+            (_, _, 0) => StatementPhase::Indexing,
+            _ => StatementPhase::Joining,
         }
     }
 
-    fn figures(&self, phase: Phase) -> Figures {
+    fn figures(&self, phase: StatementPhase) -> Figures {
         let [build, probe] = [self.inputs.first(), self.inputs.last()];
         let is_self_join = self.inputs.len() == 1;
-        let rows_read = |input: Option<&Input>| input.and_then(Input::rows_read).unwrap_or(0);
+        let rows_read =
+            |input: Option<&WatchedInput>| input.and_then(WatchedInput::rows_read).unwrap_or(0);
         let rows = match phase {
-            Phase::Reading => rows_read(build),
-            Phase::Indexing | Phase::Storing => self.count("build_rows"),
-            Phase::StoringProbe => rows_read(probe),
-            Phase::Joining | Phase::JoiningFromDisk => self.count("probe_rows"),
+            StatementPhase::Reading => rows_read(build),
+            StatementPhase::Indexing | StatementPhase::Storing => self.count("build_rows"),
+            StatementPhase::StoringProbe => rows_read(probe),
+            StatementPhase::Joining | StatementPhase::JoiningFromDisk => self.count("probe_rows"),
         };
         let figures = Figures {
             phase,
             done: rows,
             of: None,
-            unit: Unit::Rows,
+            unit: ProgressUnit::Rows,
             rows,
             candidates: self.count("candidates"),
             matches: self.count("matches"),
             piece: self.count("spill_passes") + 1,
             bytes_written: self.count("spilled_bytes"),
             // The rows of a self-join meet those before them; pieces take different times.
-            is_steady: phase != Phase::JoiningFromDisk
-                && !(phase == Phase::Joining && is_self_join),
+            is_steady: phase != StatementPhase::JoiningFromDisk
+                && !(phase == StatementPhase::Joining && is_self_join),
         };
         let figures = match phase {
-            Phase::Reading | Phase::Indexing | Phase::Storing => of_input(figures, build, 0),
-            Phase::Joining if is_self_join => {
+            StatementPhase::Reading | StatementPhase::Indexing | StatementPhase::Storing => {
+                of_input(figures, build, 0)
+            }
+            StatementPhase::Joining if is_self_join => {
                 Figures { of: build.and_then(|input| input.rows), ..figures }
             }
-            Phase::StoringProbe | Phase::Joining => {
+            StatementPhase::StoringProbe | StatementPhase::Joining => {
                 of_input(figures, probe, build.and_then(|input| input.bytes).unwrap_or(0))
             }
             // Rows that were indexed, of those that were stored.
-            Phase::JoiningFromDisk => Figures {
-                done: self.count("build_sets"),
+            StatementPhase::JoiningFromDisk => Figures {
+                done: self.count("build_item_rows"),
                 of: Some(self.count("build_spilled_rows")),
                 ..figures
             },
@@ -225,21 +228,22 @@ impl PlanStatus {
 
 /// The figures with the known extent of an input: its rows, those of its leaves, or the bytes of its
 /// files, of which the first ones read belong to another input.
-fn of_input(figures: Figures, input: Option<&Input>, before: u64) -> Figures {
+fn of_input(figures: Figures, input: Option<&WatchedInput>, before: u64) -> Figures {
     let Some(input) = input else { return figures };
-    let counts_leaves = matches!(figures.phase, Phase::Reading | Phase::StoringProbe);
+    let counts_leaves =
+        matches!(figures.phase, StatementPhase::Reading | StatementPhase::StoringProbe);
     if let Some(rows) = input.rows.filter(|_| !counts_leaves) {
         return Figures { of: Some(rows), ..figures };
     }
     if let (Some(rows), Some(read)) = (input.leaf_rows, input.rows_read()) {
-        let unit = if counts_leaves { Unit::Rows } else { Unit::RowsOfInputs };
+        let unit = if counts_leaves { ProgressUnit::Rows } else { ProgressUnit::RowsOfInputs };
         return Figures { done: read, of: Some(rows), unit, ..figures };
     }
     match input.bytes {
         Some(bytes) if bytes > 0 => Figures {
             done: reads::bytes().saturating_sub(before).min(bytes),
             of: Some(bytes),
-            unit: Unit::Bytes,
+            unit: ProgressUnit::Bytes,
             ..figures
         },
         _ => figures,
@@ -363,7 +367,7 @@ mod tests {
         let path = path.to_str().unwrap();
         ctx.register_csv("t", path, Default::default()).await.unwrap();
         let plan = ctx.sql("SELECT * FROM t").await.unwrap().create_physical_plan().await.unwrap();
-        let input = Input::new(&plan);
+        let input = WatchedInput::new(&plan);
         assert_eq!((input.rows, input.bytes), (None, Some(21)));
     }
 
@@ -402,7 +406,7 @@ mod tests {
         }
         // Parquet files are read in ranges, which nobody watches.
         let plan = planned(&ctx, "SELECT id FROM p").await;
-        let input = Input::new(&plan);
+        let input = WatchedInput::new(&plan);
         assert_eq!((input.leaf_rows, input.bytes), (Some(900), None));
     }
 }

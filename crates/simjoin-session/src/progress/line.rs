@@ -5,15 +5,15 @@ use std::time::Duration;
 use indicatif::{HumanBytes, HumanCount};
 use unicode_width::UnicodeWidthStr;
 
-use super::figures::{Figures, Phase, Unit};
+use super::figures::{Figures, ProgressUnit, StatementPhase};
 
 /// Columns of the terminal before the line: the spinner, the time, blanks.
 const BEFORE: usize = 10;
 
 /// A line whose parts are left out, the last ones first, where they do not fit.
-struct Line {
+struct LineParts {
     phase: &'static str,
-    /// How much of how much, and the same in few characters.
+    /// The work that is done and all of it, and the same in few characters.
     amount: String,
     short_amount: String,
     /// Figures that are left out first, the last one before the others.
@@ -21,7 +21,7 @@ struct Line {
     left: Option<String>,
 }
 
-impl Line {
+impl LineParts {
     fn with(&self, amount: &str, details: usize, left: bool) -> String {
         let left = self.left.as_ref().filter(|_| left);
         let parts = [amount].into_iter();
@@ -59,35 +59,35 @@ pub(super) fn of(
     let share = figures.of.filter(|of| *of > 0).map(|of| figures.done as f64 / of as f64);
     let percent = share.map(|share| format!("{:.0}%", (100.0 * share).floor()));
     let (mut amount, mut details) = match (figures.of, figures.unit) {
-        (Some(of), Unit::Rows) => {
+        (Some(of), ProgressUnit::Rows) => {
             (format!("{} of {} rows", HumanCount(figures.done), HumanCount(of)), vec![])
         }
-        (Some(of), Unit::Bytes) => {
+        (Some(of), ProgressUnit::Bytes) => {
             (format!("{} of {}", HumanBytes(figures.done), HumanBytes(of)), vec![rows.clone()])
         }
-        (Some(_), Unit::RowsOfInputs) | (None, _) => (rows.clone(), vec![]),
+        (Some(_), ProgressUnit::RowsOfInputs) | (None, _) => (rows.clone(), vec![]),
     };
     let phase = match figures.phase {
-        Phase::Reading => "reading",
-        Phase::Indexing => "indexing",
-        Phase::Storing | Phase::StoringProbe => "writing to disk",
-        Phase::Joining => "joining",
-        Phase::JoiningFromDisk => "joining from disk",
+        StatementPhase::Reading => "reading",
+        StatementPhase::Indexing => "indexing",
+        StatementPhase::Storing | StatementPhase::StoringProbe => "writing to disk",
+        StatementPhase::Joining => "joining",
+        StatementPhase::JoiningFromDisk => "joining from disk",
     };
-    if figures.phase == Phase::JoiningFromDisk {
+    if figures.phase == StatementPhase::JoiningFromDisk {
         amount = format!("piece {}", figures.piece);
         details.clear();
     }
-    let is_read = figures.phase == Phase::Indexing && share == Some(1.0);
+    let is_read = figures.phase == StatementPhase::Indexing && share == Some(1.0);
     if is_read {
         (amount, details) = (rows, vec![]);
     }
     details.extend(match figures.phase {
-        Phase::Reading => vec![rate],
-        Phase::Indexing => vec![],
-        Phase::Storing | Phase::StoringProbe => vec![written],
-        Phase::Joining => vec![matches, candidates, rate],
-        Phase::JoiningFromDisk => vec![matches, candidates],
+        StatementPhase::Reading => vec![rate],
+        StatementPhase::Indexing => vec![],
+        StatementPhase::Storing | StatementPhase::StoringProbe => vec![written],
+        StatementPhase::Joining => vec![matches, candidates, rate],
+        StatementPhase::JoiningFromDisk => vec![matches, candidates],
     });
     let short_amount = percent.clone().unwrap_or_else(|| amount.clone());
     if let Some(percent) = percent.filter(|_| !is_read) {
@@ -95,7 +95,7 @@ pub(super) fn of(
     }
     let left = share.filter(|_| figures.is_steady).and_then(|share| time_left(share, in_phase));
     let left = left.map(|left| format!("{} left", minutes(left)));
-    Line { phase, amount, short_amount, details, left }.fitted(columns)
+    LineParts { phase, amount, short_amount, details, left }.fitted(columns)
 }
 
 /// The time that the rest takes where `share` of the work took `elapsed`; `None` where that says
@@ -123,10 +123,10 @@ mod tests {
     use super::*;
 
     const FIGURES: Figures = Figures {
-        phase: Phase::Joining,
+        phase: StatementPhase::Joining,
         done: 250_000,
         of: Some(1_000_000),
-        unit: Unit::Rows,
+        unit: ProgressUnit::Rows,
         rows: 250_000,
         candidates: 5_000,
         matches: 70,
@@ -146,25 +146,27 @@ mod tests {
                        rows/s";
         assert_eq!(line(FIGURES), format!("{joining}, 0:30 left"));
         assert_eq!(line(Figures { is_steady: false, ..FIGURES }), joining);
-        let storing = Figures { phase: Phase::Storing, ..FIGURES };
+        let storing = Figures { phase: StatementPhase::Storing, ..FIGURES };
         assert_eq!(
             line(storing),
             "writing to disk: 250,000 of 1,000,000 rows (25%), 5.00 MiB written, 0:30 left"
         );
-        let bytes = Figures { unit: Unit::Bytes, done: 1 << 20, of: Some(4 << 20), ..storing };
+        let bytes =
+            Figures { unit: ProgressUnit::Bytes, done: 1 << 20, of: Some(4 << 20), ..storing };
         assert_eq!(
             line(bytes),
             "writing to disk: 1.00 MiB of 4.00 MiB (25%), 250,000 rows, 5.00 MiB written, 0:30 left"
         );
-        let unknown = Figures { phase: Phase::Indexing, of: None, ..FIGURES };
+        let unknown = Figures { phase: StatementPhase::Indexing, of: None, ..FIGURES };
         assert_eq!(line(unknown), "indexing: 250,000 rows");
         // Rows that a condition leaves, and the share of those that it was evaluated for.
-        let inputs = Figures { unit: Unit::RowsOfInputs, rows: 900, ..unknown };
+        let inputs = Figures { unit: ProgressUnit::RowsOfInputs, rows: 900, ..unknown };
         let inputs = Figures { of: Some(1_000_000), ..inputs };
         assert_eq!(line(inputs), "indexing: 900 rows (25%), 0:30 left");
-        let read = Figures { phase: Phase::Indexing, of: Some(250_000), ..FIGURES };
+        let read = Figures { phase: StatementPhase::Indexing, of: Some(250_000), ..FIGURES };
         assert_eq!(line(read), "indexing: 250,000 rows");
-        let from_disk = Figures { phase: Phase::JoiningFromDisk, is_steady: false, ..FIGURES };
+        let from_disk =
+            Figures { phase: StatementPhase::JoiningFromDisk, is_steady: false, ..FIGURES };
         assert_eq!(
             line(from_disk),
             "joining from disk: piece 3 (25%), 70 matches, 5,000 candidates"

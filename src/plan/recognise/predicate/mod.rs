@@ -29,7 +29,7 @@ use crate::spec::{Call, Function, Order, Side};
 
 /// The part of a conjunct that its bound tells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Extent {
+enum BoundCoverage {
     /// All: a similarity that is `>=` or `>` a constant, a distance that is `<=` or `<` one.
     All,
     /// A part, of `=` or the two bounds of BETWEEN.
@@ -47,7 +47,7 @@ pub(crate) struct Comparison {
     pub measured: Expr,
     /// The type of the function's value.
     data_type: DataType,
-    extent: Extent,
+    extent: BoundCoverage,
     /// The bound, with the function replaced by the column [`SCORE`].
     bound: Expr,
     /// Whether a TRY_CAST turns large values into NULL.
@@ -56,7 +56,7 @@ pub(crate) struct Comparison {
 
 /// The kind of a conjunct for the planner.
 #[derive(Debug, Clone)]
-pub(crate) enum Shape {
+pub(crate) enum ConjunctShape {
     /// No similarity of both sides occurs in it.
     Other,
     /// A bound, so the operator may be able to run it.
@@ -67,7 +67,7 @@ pub(crate) enum Shape {
 
 /// The least similar value that satisfies a [`Comparison`].
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Threshold {
+pub(crate) struct ComparisonBound {
     /// `t*`; NaN when no value qualifies.
     pub value: f64,
     /// Whether the bound `t*` says all that the conjunct says. Otherwise the conjunct must also
@@ -77,7 +77,7 @@ pub(crate) struct Threshold {
 
 /// The inputs of a join, and the families of the session.
 #[derive(Clone, Copy)]
-pub(crate) struct Sides<'a> {
+pub(crate) struct JoinInputs<'a> {
     pub left: &'a DFSchema,
     pub right: &'a DFSchema,
     pub families: &'a Families,
@@ -137,9 +137,9 @@ pub(crate) fn mentions_similarity(expr: &Expr, families: &Families) -> bool {
 
 impl Comparison {
     /// Reads the shape of `conjunct` in a join of `sides`.
-    pub(crate) fn find(conjunct: &Expr, sides: Sides<'_>) -> Shape {
+    pub(crate) fn find(conjunct: &Expr, sides: JoinInputs<'_>) -> ConjunctShape {
         if !mentions_similarity(conjunct, sides.families) {
-            return Shape::Other;
+            return ConjunctShape::Other;
         }
         match unalias(conjunct) {
             Expr::BinaryExpr(BinaryExpr { left: l, op, right: r }) => {
@@ -156,8 +156,12 @@ impl Comparison {
             Expr::Between(Between { expr, negated: false, low, high }) => {
                 Self::with_scored(conjunct, expr, &[low, high], sides, |function, scored| {
                     Ok(match function.info().order {
-                        Order::Similarity => (Extent::Part, scored.gt_eq(low.as_ref().clone())),
-                        Order::Distance => (Extent::Part, scored.lt_eq(high.as_ref().clone())),
+                        Order::Similarity => {
+                            (BoundCoverage::Part, scored.gt_eq(low.as_ref().clone()))
+                        }
+                        Order::Distance => {
+                            (BoundCoverage::Part, scored.lt_eq(high.as_ref().clone()))
+                        }
                     })
                 })
             }
@@ -166,7 +170,13 @@ impl Comparison {
     }
 
     /// The shape of `l op r`, which `conjunct` is or comes to.
-    fn of_operator(conjunct: &Expr, l: &Expr, op: Operator, r: &Expr, sides: Sides<'_>) -> Shape {
+    fn of_operator(
+        conjunct: &Expr,
+        l: &Expr,
+        op: Operator,
+        r: &Expr,
+        sides: JoinInputs<'_>,
+    ) -> ConjunctShape {
         // Normalised to the function on the left; `c <= f` is `f >= c`.
         let (scored, constant, op, swapped) =
             match (mentions_similarity(l, sides.families), op.swap()) {
@@ -183,8 +193,8 @@ impl Comparison {
         }
         Self::with_scored(conjunct, scored, &[constant], sides, |function, scored| {
             let (extent, op) = match (op, function.info().order) {
-                (Operator::Eq, Order::Similarity) => (Extent::Part, Operator::GtEq),
-                (Operator::Eq, Order::Distance) => (Extent::Part, Operator::LtEq),
+                (Operator::Eq, Order::Similarity) => (BoundCoverage::Part, Operator::GtEq),
+                (Operator::Eq, Order::Distance) => (BoundCoverage::Part, Operator::LtEq),
                 (Operator::Lt | Operator::LtEq, Order::Similarity) => {
                     return Err("it bounds the similarity from above only, which dissimilar rows \
                                 satisfy");
@@ -193,7 +203,7 @@ impl Comparison {
                     return Err("it bounds the distance from below only, which distant rows \
                                 satisfy");
                 }
-                (op, _) => (Extent::All, op),
+                (op, _) => (BoundCoverage::All, op),
             };
             let (scored, constant) = (Box::new(scored), Box::new(constant.clone()));
             Ok((
@@ -210,10 +220,10 @@ impl Comparison {
         conjunct: &Expr,
         scored: &Expr,
         constants: &[&Expr],
-        sides: Sides<'_>,
-        bound: impl FnOnce(Function, Expr) -> Result<(Extent, Expr), &'static str>,
-    ) -> Shape {
-        let Sides { left, right, families } = sides;
+        sides: JoinInputs<'_>,
+        bound: impl FnOnce(Function, Expr) -> Result<(BoundCoverage, Expr), &'static str>,
+    ) -> ConjunctShape {
+        let JoinInputs { left, right, families } = sides;
         let Scored { chain, measured, tries } = match through_casts(scored) {
             Ok(found) => found,
             Err(reason) => return about_pairs(conjunct, sides, &reason),
@@ -229,7 +239,7 @@ impl Comparison {
             (Some(Side::Left), Some(Side::Right)) => [first.clone(), second.clone()],
             (Some(Side::Right), Some(Side::Left)) => [second.clone(), first.clone()],
             // Both arguments on one side: a filter of that side, not a similarity of the two.
-            (Some(_), Some(_)) => return Shape::Other,
+            (Some(_), Some(_)) => return ConjunctShape::Other,
             _ => {
                 return about_pairs(
                     conjunct,
@@ -242,19 +252,19 @@ impl Comparison {
             }
         };
         if arguments.iter().any(|a| a.contains_outer()) {
-            return Shape::Declined(
+            return ConjunctShape::Declined(
                 "an argument reads columns of an outer query (a correlated subquery)".to_string(),
             );
         }
         if let Some(volatile) = arguments.iter().find(|a| a.is_volatile()) {
-            return Shape::Declined(format!(
+            return ConjunctShape::Declined(format!(
                 "the argument {volatile} is volatile: it may change from one evaluation to the \
                  next"
             ));
         }
         for constant in constants {
             if let Some(reason) = not_constant(constant) {
-                return Shape::Declined(format!(
+                return ConjunctShape::Declined(format!(
                     "the threshold {constant} {reason}; a constant bound of {measured} beside it can \
                      drive the join{}",
                     relative_to_lengths(function)
@@ -265,16 +275,16 @@ impl Comparison {
         let call = Call { function, first: if swapped { Side::Right } else { Side::Left } };
         let data_type = match score_type(function, &arguments, [left, right]) {
             Ok(data_type) => data_type,
-            Err(error) => return Shape::Declined(error.strip_backtrace()),
+            Err(error) => return ConjunctShape::Declined(error.strip_backtrace()),
         };
         let measured = measured.clone();
         let found = Self { call, arguments, measured, data_type, extent, bound, tries };
-        Shape::Comparison(Box::new(found))
+        ConjunctShape::Comparison(Box::new(found))
     }
 
     /// The least similar value of the function with which the conjunct can hold, or why it cannot
     /// drive the operator.
-    pub(crate) fn reduce(&self, constants: Constants<'_>) -> Result<Threshold, String> {
+    pub(crate) fn reduce(&self, constants: Constants<'_>) -> Result<ComparisonBound, String> {
         let function = self.call.function;
         let fails = |e: DataFusionError| {
             let advice = if self.compares_decimals() { "; write it as a DOUBLE" } else { "" };
@@ -291,7 +301,7 @@ impl Comparison {
         let qualifies = |key| evaluator.truth(key).unwrap_or(true);
         let overflows = evaluator.truth(admitted).is_err();
         if !qualifies(admitted) {
-            return Ok(Threshold { value: f64::NAN, exact: true });
+            return Ok(ComparisonBound { value: f64::NAN, exact: true });
         }
         // Invariant: `refused` does not qualify, `admitted` does.
         while refused.abs_diff(admitted) > 1 {
@@ -313,7 +323,10 @@ impl Comparison {
                 if beyond_all { "only NaN satisfies" } else { "every number satisfies" };
             return Err(format!("{satisfied} it; the threshold must be a number"));
         }
-        Ok(Threshold { value, exact: self.extent == Extent::All && !overflows && !self.tries })
+        Ok(ComparisonBound {
+            value,
+            exact: self.extent == BoundCoverage::All && !overflows && !self.tries,
+        })
     }
 
     /// Whether values are cast to decimals, which overflow where values are large.
@@ -395,8 +408,8 @@ fn relative_to_lengths(function: Function) -> &'static str {
 }
 
 /// The function of a similarity of both sides that occurs in `conjunct`.
-pub(crate) fn function_of_pairs(conjunct: &Expr, sides: Sides<'_>) -> Option<Function> {
-    let Sides { left, right, families } = sides;
+pub(crate) fn function_of_pairs(conjunct: &Expr, sides: JoinInputs<'_>) -> Option<Function> {
+    let JoinInputs { left, right, families } = sides;
     let both_sides = |e: &Expr| {
         let columns = e.column_refs();
         columns.iter().any(|c| left.is_column_from_schema(c))
@@ -412,21 +425,21 @@ pub(crate) fn function_of_pairs(conjunct: &Expr, sides: Sides<'_>) -> Option<Fun
 }
 
 /// `Declined(reason)` if a similarity of both sides occurs in `conjunct`, else `Other`.
-fn about_pairs(conjunct: &Expr, sides: Sides<'_>, reason: &str) -> Shape {
+fn about_pairs(conjunct: &Expr, sides: JoinInputs<'_>, reason: &str) -> ConjunctShape {
     match function_of_pairs(conjunct, sides) {
-        Some(_) => Shape::Declined(reason.to_string()),
-        None => Shape::Other,
+        Some(_) => ConjunctShape::Declined(reason.to_string()),
+        None => ConjunctShape::Other,
     }
 }
 
 /// The reason for a similarity that is not directly compared.
-fn nested(conjunct: &Expr, sides: Sides<'_>) -> Shape {
-    let Some(function) = function_of_pairs(conjunct, sides) else { return Shape::Other };
+fn nested(conjunct: &Expr, sides: JoinInputs<'_>) -> ConjunctShape {
+    let Some(function) = function_of_pairs(conjunct, sides) else { return ConjunctShape::Other };
     let (value, operators) = match function.info().order {
         Order::Similarity => ("similarity", ">=, >, ="),
         Order::Distance => ("distance", "<=, <, ="),
     };
-    Shape::Declined(match unalias(conjunct) {
+    ConjunctShape::Declined(match unalias(conjunct) {
         Expr::BinaryExpr(BinaryExpr { op: Operator::Or, .. }) => {
             format!(
                 "the {value} stands under OR; it must be a condition of its own, joined by AND: {}",

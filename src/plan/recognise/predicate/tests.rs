@@ -21,30 +21,30 @@ fn schema(table: &str) -> DFSchema {
     DFSchema::try_from_qualified_schema(table, &Schema::new(fields)).unwrap()
 }
 
-fn shape(conjunct: &Expr) -> Shape {
+fn shape(conjunct: &Expr) -> ConjunctShape {
     let (left, right, families) = (&schema("a"), &schema("b"), &families());
-    Comparison::find(conjunct, Sides { left, right, families })
+    Comparison::find(conjunct, JoinInputs { left, right, families })
 }
 
 fn comparison(conjunct: &Expr) -> Comparison {
     match shape(conjunct) {
-        Shape::Comparison(found) => *found,
+        ConjunctShape::Comparison(found) => *found,
         other => panic!("{conjunct} is {other:?}"),
     }
 }
 
-fn reduce(conjunct: &Expr) -> Result<Threshold, String> {
+fn reduce(conjunct: &Expr) -> Result<ComparisonBound, String> {
     let (props, config) = (ExecutionProps::new(), Arc::new(ConfigOptions::new()));
     comparison(conjunct).reduce(Constants { props: &props, config: &config })
 }
 
-fn threshold(conjunct: &Expr) -> Threshold {
+fn threshold(conjunct: &Expr) -> ComparisonBound {
     reduce(conjunct).unwrap_or_else(|e| panic!("{conjunct}: {e}"))
 }
 
 fn declined(conjunct: &Expr) -> String {
     match shape(conjunct) {
-        Shape::Declined(reason) => reason,
+        ConjunctShape::Declined(reason) => reason,
         other => panic!("{conjunct} is {other:?}"),
     }
 }
@@ -53,8 +53,8 @@ fn ab() -> Expr {
     jaccard(col("a.x"), col("b.x"))
 }
 
-fn exact(value: f64) -> Threshold {
-    Threshold { value, exact: true }
+fn exact(value: f64) -> ComparisonBound {
+    ComparisonBound { value, exact: true }
 }
 
 fn null_float() -> Expr {
@@ -95,12 +95,12 @@ fn a_negated_upper_bound_is_a_lower_bound() {
     assert_eq!(threshold(&Expr::Not(Box::new(ab().lt(lit(0.5))))), exact(0.5));
     assert_eq!(threshold(&Expr::Not(Box::new(ab().lt_eq(lit(0.5))))), exact(0.5_f64.next_up()));
     let unequal = Expr::Not(Box::new(ab().not_eq(lit(0.5))));
-    assert_eq!(threshold(&unequal), Threshold { value: 0.5, exact: false });
+    assert_eq!(threshold(&unequal), ComparisonBound { value: 0.5, exact: false });
 }
 
 #[test]
 fn equality_and_between_leave_the_original_to_the_residual() {
-    let inexact = |value| Threshold { value, exact: false };
+    let inexact = |value| ComparisonBound { value, exact: false };
     assert_eq!(threshold(&ab().eq(lit(0.5))), inexact(0.5));
     assert_eq!(threshold(&lit(0.5).eq(ab())), inexact(0.5));
     assert_eq!(threshold(&ab().between(lit(0.25), lit(0.5))), inexact(0.25));
@@ -165,9 +165,9 @@ fn a_cast_to_text_does_not_keep_the_order() {
 fn a_cast_that_overflows_stays_to_raise_its_error() {
     let call = overlap(col("a.x"), col("b.x"));
     let bound = cast(call.clone(), DataType::Int8).gt_eq(lit(5_i8));
-    assert_eq!(threshold(&bound), Threshold { value: 5.0, exact: false });
+    assert_eq!(threshold(&bound), ComparisonBound { value: 5.0, exact: false });
     let bound = try_cast(call, DataType::Int8).gt_eq(lit(5_i8));
-    assert_eq!(threshold(&bound), Threshold { value: 5.0, exact: false });
+    assert_eq!(threshold(&bound), ComparisonBound { value: 5.0, exact: false });
 }
 
 #[test]
@@ -295,7 +295,7 @@ fn a_similarity_within_one_side_is_a_filter() {
         jaccard(col("a.x"), col("a.x")).lt_eq(lit(0.5)),
         col("a.k").eq(col("b.k")),
     ] {
-        assert!(matches!(shape(&conjunct), Shape::Other), "{conjunct}");
+        assert!(matches!(shape(&conjunct), ConjunctShape::Other), "{conjunct}");
     }
 }
 

@@ -23,7 +23,7 @@ use crate::error::{Result, plan_err};
 
 /// A search for the nearest rows of each row: of the least distance, or of the greatest similarity.
 ///
-/// Of `n` right rows with a value, a left row gets min(k, n). NULL, NaN, and for sets a similarity of
+/// A left row gets min(k, n) of `n` right rows with a value. NULL, NaN, and for sets a similarity of
 /// 0, are no values. Which of several right rows that tie with the k-th one stay is not specified, and
 /// may differ from run to run; their scores are, and [`Nearest::with_ties`] keeps them all.
 ///

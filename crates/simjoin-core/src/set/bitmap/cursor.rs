@@ -19,7 +19,7 @@ const TOKENS_A_SURVIVOR: usize = 64;
 /// Survivors that wait for their tokens, which come from memory.
 const AHEAD: usize = 8;
 
-/// See [`crate::set::bitmap::BitmapBlocks`].
+/// The worker of [`crate::set::bitmap::BitmapBlocks`].
 #[derive(Debug)]
 pub(super) struct BitmapWorker {
     traversal: Traversal,

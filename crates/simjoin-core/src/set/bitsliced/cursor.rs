@@ -20,7 +20,7 @@ use crate::simd::{BITS, Line};
 /// Steps (about nanoseconds) between two looks at the clock.
 const STEPS: usize = if cfg!(test) { 20 } else { 1_000_000 };
 
-/// See [`super::BitSliced`].
+/// The worker of [`super::BitSliced`].
 #[derive(Debug)]
 pub(super) struct SlicedWorker {
     build: Arc<SetCollection>,

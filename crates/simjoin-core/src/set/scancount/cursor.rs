@@ -36,7 +36,7 @@ enum Stage {
     Done,
 }
 
-/// See [`super::ScanCount`].
+/// The worker of [`super::ScanCount`].
 #[derive(Debug)]
 pub(super) struct ScanCountWorker {
     build: Arc<SetCollection>,

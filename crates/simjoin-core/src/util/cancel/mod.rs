@@ -48,7 +48,7 @@ impl CancelFlag {
     }
 }
 
-/// See [`CancelFlag::on_drop`].
+/// Cancels the work of a [`CancelFlag`] when it is dropped.
 #[derive(Debug)]
 pub struct CancelOnDrop(CancelFlag);
 

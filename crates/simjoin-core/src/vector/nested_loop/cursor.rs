@@ -54,7 +54,7 @@ const DIMENSIONS: usize = 1 << 16;
 struct Survivor {
     probe: ItemId,
     build: ItemId,
-    /// Whether it matches, where that is known.
+    /// Whether the pair matches, where that is known.
     known: Option<Decision>,
 }
 

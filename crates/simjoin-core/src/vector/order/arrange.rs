@@ -186,7 +186,7 @@ impl<'a> Space<'a> {
         (self.longest / 64).clamp(LEAST, MOST_SAMPLE)
     }
 
-    /// See [`share_in_reach`].
+    /// The [share](share_in_reach) of pairs of the sample within reach.
     fn share(&self, sample: &Projected) -> Result<f64> {
         let Resources { threads, cancel, .. } = self.resources;
         let (limit, mut usual) = (self.limit, sample.usual());

@@ -163,7 +163,7 @@ impl Case {
     }
 }
 
-/// Of all lengths, of some rows with some panels at some distance, by all forms and an emulated matrix
+/// Products of all lengths, of some rows with some panels at some distance, by all forms and an emulated matrix
 /// unit.
 #[test]
 fn products_in_lanes_and_by_a_matrix_unit_are_those_of_the_definition() {

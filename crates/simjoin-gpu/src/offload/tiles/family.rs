@@ -16,14 +16,16 @@ use crate::offload::tiles::settings::TileSettings;
 pub(crate) trait TileFamily: Debug + Send + Sync + Sized + 'static {
     type Kind: TileKind;
     type Items: Collection;
-    /// See [`DeviceFilter::Itself`](crate::offload::DeviceFilter::Itself).
+    /// The matches of items with themselves:
+    /// [`DeviceFilter::Itself`](crate::offload::DeviceFilter::Itself).
     type Itself: Itself;
     /// The memory that a cursor keeps from plan to plan, and from pair to pair that it decides.
     type Scratch: Default + Send;
     /// The data kept of rows that pass the pieces of the columns.
     type Moving: Send;
 
-    /// See [`DeviceFilter::itself`](crate::offload::DeviceFilter::itself).
+    /// The matches of the unit's items with themselves:
+    /// [`DeviceFilter::itself`](crate::offload::DeviceFilter::itself).
     fn itself(&self, unit: &Unit<Self::Items>) -> Option<Self::Itself>;
 
     /// The rows that are to be planned for a range of probe items.
@@ -72,7 +74,7 @@ pub(crate) trait TileFamily: Debug + Send + Sync + Sized + 'static {
         reservation: &dyn Memory,
     ) -> Result<ColumnsOf<Self::Kind>>;
 
-    /// See [`DeviceFilter::decide`](crate::offload::DeviceFilter::decide).
+    /// The orders in which a pair matches: [`DeviceFilter::decide`](crate::offload::DeviceFilter::decide).
     fn decide(
         _join: &TileJoin<Self>,
         _scratch: &mut Self::Scratch,

@@ -22,7 +22,7 @@ use crate::runtime::{DeviceError, Grid, Pod, Stage};
 pub trait TileKind: Debug + Send + Sized + 'static {
     /// The bounds and options of the kernels, and with them the form of tiles.
     type Form: Debug + Copy + Into<TileForm> + Send + Sync + 'static;
-    /// See [`TilePlan::arrays`].
+    /// The arrays of a plan: [`TilePlan::arrays`].
     type Arrays: Debug + Default + Send + Sync + 'static;
     /// Items that travel with a job.
     type Travelling: Debug + Clone + Send + 'static;
@@ -130,7 +130,7 @@ pub struct Tiles<K: TileKind> {
     pub plan: TilePlan<K::Arrays>,
     /// None: the CPU joins the probe items of the plan.
     pub units: Vec<TileUnit>,
-    /// See [`TileJob::rows`].
+    /// The rows that travel with the job: [`TileJob::rows`].
     pub rows: Option<K::Travelling>,
 }
 
