@@ -12,11 +12,11 @@ use datafusion::common::runtime::{JoinSet, SpawnedTask};
 use datafusion::common::{Result, internal_datafusion_err};
 
 use super::argument::SideArgument;
-use super::best::{Best, ScoreKey, key_of};
 use super::pairs::{admitted, is_true};
 use super::run::{InMemorySearch, Round, Way};
 use crate::engine::{NeighbourRequest, NeighbourSearch, NeighbourSide, Neighbours};
 use crate::spec::{Search, Side};
+use crate::top::{ScoreKey, TopK, key_of};
 use crate::util::cancel::CancelFlag;
 
 /// Left rows whose neighbours are looked through together.
@@ -53,7 +53,7 @@ impl InMemorySearch {
     pub(super) async fn find_at_once(
         &self,
         rows: &[u32],
-        best: &Arc<Best>,
+        best: &Arc<TopK>,
     ) -> Result<Option<Vec<u32>>> {
         let Some(search) = self.join.search.as_ref().filter(|search| self.suits(search)) else {
             return Ok(None);
@@ -173,7 +173,7 @@ impl InMemorySearch {
 
 impl AtOnce {
     /// Offers the neighbours of all rows. Returns the places of rows that have too few of them.
-    async fn offer(self: Arc<Self>, best: &Arc<Best>) -> Result<Vec<u32>> {
+    async fn offer(self: Arc<Self>, best: &Arc<TopK>) -> Result<Vec<u32>> {
         let mut tasks = JoinSet::new();
         for first in (0..self.rows.len()).step_by(CHUNK) {
             let (found, best) = (Arc::clone(&self), Arc::clone(best));
@@ -191,7 +191,7 @@ impl AtOnce {
     }
 
     /// Offers the neighbours of the rows at some places. Returns the places of rows that have too few of them.
-    fn offer_some(&self, places: Range<usize>, best: &Best) -> Result<Vec<u32>> {
+    fn offer_some(&self, places: Range<usize>, best: &TopK) -> Result<Vec<u32>> {
         let order = self.run.join.order;
         let (mut lefts, mut rights, mut values) = (vec![], vec![], vec![]);
         for place in places.clone() {

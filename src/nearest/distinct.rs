@@ -23,12 +23,12 @@ use datafusion::physical_expr_common::physical_expr::is_volatile;
 use datafusion::physical_plan::expressions::Column;
 
 use super::alike::{equal_pairs, first_rows};
-use super::best::Best;
 use super::expand::Expand;
 use super::run::{InMemorySearch, OnRound, Round};
 use super::table::RowTable;
 use crate::operator::errors::is_out_of_memory;
 use crate::spec::{Nearest, NearestJoin, Residual, ResidualColumn, Side};
+use crate::top::TopK;
 use crate::util::cancel::CancelFlag;
 
 /// Pairs of rows below which all of them are searched.
@@ -253,8 +253,8 @@ impl InMemorySearch {
     pub(super) async fn find_by_items(
         &self,
         rows: &[u32],
-        best: &Arc<Best>,
-        carried: Option<&Best>,
+        best: &Arc<TopK>,
+        carried: Option<&TopK>,
     ) -> Result<Option<Vec<u32>>> {
         if rows.len().saturating_mul(self.right_rows()) < FEW_PAIRS {
             return Ok(None);
@@ -306,14 +306,14 @@ impl InMemorySearch {
     async fn pass(
         &self,
         pass: &ItemGroup,
-        carried: Option<&Best>,
+        carried: Option<&TopK>,
         expand: &Arc<Expand>,
-        best: &Arc<Best>,
+        best: &Arc<TopK>,
         right_items: usize,
     ) -> Result<Vec<u32>> {
-        let (nearest, count) = (self.nearest(), self.count());
-        let memory = self.memory.new_empty();
-        let found = Arc::new(Best::try_new(pass.items.len(), count, nearest, memory)?);
+        let (with_ties, count) = (self.nearest().with_ties, self.count());
+        let memory = Box::new(self.memory.new_empty());
+        let found = Arc::new(TopK::try_new(pass.items.len(), count, with_ties, memory)?);
         self.find_apart(&pass.items, &found, carried).await?;
         // Where all right items were found, none is left.
         let asked = if count < right_items { count } else { usize::MAX };
@@ -415,9 +415,10 @@ impl InMemorySearch {
     }
 
     /// The pairs that a row of each left item carries.
-    async fn carried_by_items(&self, carried: &Best, left: &Items) -> Result<Best> {
-        let (nearest, memory) = (self.nearest(), self.memory.new_empty());
-        let of_items = Best::try_new(left.len(), carried.most_of_row(), nearest, memory)?;
+    async fn carried_by_items(&self, carried: &TopK, left: &Items) -> Result<TopK> {
+        let (with_ties, memory) = (self.nearest().with_ties, self.memory.new_empty());
+        let most = carried.most_of_row();
+        let of_items = TopK::try_new(left.len(), most, with_ties, Box::new(memory))?;
         let mut entries = vec![];
         for (item, place) in (0..).zip(left.firsts()) {
             carried.sorted(place, &mut entries);

@@ -13,12 +13,12 @@ use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::logical_expr::Operator;
 
 use super::alike::common_ranks;
-use super::best::{Best, ScoreKey, score_of};
 use super::distinct::Items;
 use super::pairs::is_true;
 use super::run::InMemorySearch;
 use crate::exec::layout::row_order_of;
 use crate::spec::Residual;
+use crate::top::{ScoreKey, TopK, score_of};
 
 /// Left rows that a task takes on at a time.
 const CHUNK: usize = if cfg!(test) { 1 << 3 } else { 1 << 10 };
@@ -58,7 +58,7 @@ pub(super) struct Expand {
 struct ItemNeighbours {
     /// Their rows are places among [`Expand::rows`].
     left: Arc<Items>,
-    best: Arc<Best>,
+    best: Arc<TopK>,
     /// The items that each left item was to have.
     asked: usize,
 }
@@ -188,8 +188,8 @@ impl Expand {
     pub(super) async fn offer(
         self: Arc<Self>,
         left: Arc<Items>,
-        (found, asked): (Arc<Best>, usize),
-        best: &Arc<Best>,
+        (found, asked): (Arc<TopK>, usize),
+        best: &Arc<TopK>,
     ) -> Result<Vec<u32>> {
         let found = Arc::new(ItemNeighbours { left, best: found, asked });
         let next = Arc::new(AtomicUsize::new(0));
@@ -225,7 +225,7 @@ impl Expand {
         &self,
         found: &ItemNeighbours,
         mut places: Range<usize>,
-        best: &Best,
+        best: &TopK,
         left: &mut Vec<u32>,
     ) -> Result<()> {
         let mut entries = vec![];
@@ -247,7 +247,7 @@ impl Expand {
     }
 
     /// Offers the first pairs of some rows of an item.
-    async fn offer_all(&self, rows: &[u32], entries: &[Entry], best: &Best) -> Result<()> {
+    async fn offer_all(&self, rows: &[u32], entries: &[Entry], best: &TopK) -> Result<()> {
         let count = self.run.count();
         let mut all = Candidates::new(self, entries, None);
         let mut first: Vec<Entry> = vec![];
@@ -281,7 +281,7 @@ impl Expand {
         condition: &Residual,
         rows: &[u32],
         (entries, asked): (&[Entry], usize),
-        best: &Best,
+        best: &TopK,
         left: &mut Vec<u32>,
     ) -> Result<()> {
         let count = self.run.count();

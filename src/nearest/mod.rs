@@ -28,7 +28,6 @@
 mod alike;
 mod argument;
 mod at_once;
-mod best;
 mod best_pairs;
 mod budget;
 mod distinct;

@@ -9,11 +9,11 @@ use datafusion::common::Result;
 use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::physical_expr::PhysicalExprRef;
 
-use super::best::{ScoreKey, key_of};
 use super::table::{NUMBER, RowTable};
 use crate::config::{BuildSideChoice, SimJoinOptions};
 use crate::exec::JoinInput;
 use crate::spec::{Call, Order, OutputColumn, Side};
+use crate::top::{ScoreKey, key_of};
 
 /// Rows of two tables that are joined.
 #[derive(Debug)]

@@ -9,9 +9,9 @@ use arrow::compute::take;
 use arrow::datatypes::SchemaRef;
 use datafusion::common::{Result, internal_err};
 
-use super::best::{Best, ScoreKey, score_of};
 use super::table::RowTable;
 use crate::spec::{Order, OutputColumn, Side, value_array};
+use crate::top::{ScoreKey, TopK, score_of};
 
 /// Makes the rows of pairs.
 #[derive(Debug)]
@@ -45,7 +45,7 @@ impl PairOutput {
         &self,
         mut rows: Range<u32>,
         candidates: &[u32],
-        best: &Best,
+        best: &TopK,
         batch_size: usize,
     ) -> impl Iterator<Item = Result<RecordBatch>> {
         let (mut entries, mut next) = (vec![], candidates.partition_point(|row| *row < rows.start));

@@ -15,10 +15,10 @@ use datafusion::common::{NullEquality, Result, internal_datafusion_err, internal
 use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::physical_expr::PhysicalExprRef;
 
-use super::best::{Best, ScoreKey, key_of, keyed};
 use super::table::RowTable;
 use crate::engine::KeyConverter;
 use crate::spec::{NearestJoin, Order, Residual, ResidualColumn, Side};
+use crate::top::{ScoreKey, TopK, key_of, keyed};
 
 /// Right rows that a left row meets at once.
 const BLOCK: usize = 1 << 13;
@@ -146,7 +146,7 @@ impl ComputedPairs {
         self: &Arc<Self>,
         rows: Arc<[u32]>,
         slots: Arc<[u32]>,
-        best: &Arc<Best>,
+        best: &Arc<TopK>,
         threads: usize,
     ) -> Result<()> {
         let next = Arc::new(AtomicUsize::new(0));

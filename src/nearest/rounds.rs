@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use datafusion::common::Result;
 
-use super::best::{Best, score_of};
 use super::run::{InMemorySearch, LeftRows};
-use crate::spec::{Function, Nearest, Order};
+use crate::spec::{Function, Order};
+use crate::top::{TopK, score_of};
 
 /// Left rows of a sample.
 const LEFT_SAMPLE: usize = 64;
@@ -53,7 +53,7 @@ impl Rounds {
 
     /// Plans bounds within which the rows at `places` have all pairs that are better than those they carry: rows
     /// that carry as many as they may have need no others. Where few rows do, the bounds stay as they are.
-    pub(super) fn follow(&mut self, carried: &Best, places: &[u32]) {
+    pub(super) fn follow(&mut self, carried: &TopK, places: &[u32]) {
         let full = places.iter().filter(|place| carried.is_full(**place));
         let step = places.len().div_ceil(FOLLOWED).max(1);
         let (mut keys, mut last, mut rows) = (vec![], None, 0);
@@ -133,8 +133,8 @@ impl Rounds {
         // As many neighbours in the sample as k are of all rows; at least one, which is farther.
         let share = right.len() as f64 / rows.max(1) as f64;
         let count = ((run.count() as f64 * share).ceil() as usize).clamp(1, right.len().max(1));
-        let nearest = Nearest { with_ties: false, ..run.nearest() };
-        let best = Arc::new(Best::try_new(left.len(), count, nearest, run.memory.new_empty())?);
+        let memory = Box::new(run.memory.new_empty());
+        let best = Arc::new(TopK::try_new(left.len(), count, false, memory)?);
         let slots: Vec<u32> = (0..left.len() as u32).collect();
         let left_rows = LeftRows { rows: &left, slots: &slots };
         run.join(self.last, left_rows, Some(&right), &best).await?;

@@ -12,7 +12,6 @@ use datafusion::physical_plan::expressions::Column;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use futures::StreamExt;
 
-use super::best::{Best, key_of};
 use super::numbered::{NumberedPairs, NumberedRows};
 use super::pairs::{ComputedPairs, admitted, evaluate, is_true};
 use super::rounds::Rounds;
@@ -22,13 +21,14 @@ use crate::exec::{ProcessCores, SetSimilarityJoinExec};
 use crate::families::Families;
 use crate::operator::errors::is_out_of_memory;
 use crate::spec::{Nearest, NearestJoin, Residual, ResidualColumn, Side, value_array};
+use crate::top::{TopK, key_of};
 
 /// Left rows that are joined, in the order of their numbers.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct LeftRows<'a> {
     /// Their numbers.
     pub rows: &'a [u32],
-    /// The row of [`Best`] for each of them.
+    /// The row of [`TopK`] for each of them.
     pub slots: &'a [u32],
 }
 
@@ -101,13 +101,13 @@ pub(super) struct PartnerOrder {
 }
 
 impl InMemorySearch {
-    /// The number by which [`Best`] knows a right row.
+    /// The number by which [`TopK`] knows a right row.
     pub(super) fn rank_of(&self, row: u32) -> u32 {
         let rank = self.order.as_ref().and_then(|order| order.ranks.get(row as usize));
         rank.copied().unwrap_or(row)
     }
 
-    /// The right row that [`Best`] knows by a number.
+    /// The right row that [`TopK`] knows by a number.
     pub(super) fn row_of(&self, rank: u32) -> u32 {
         let row = self.order.as_ref().and_then(|order| order.rows.get(rank as usize));
         row.copied().unwrap_or(rank)
@@ -156,8 +156,8 @@ impl InMemorySearch {
     pub(super) async fn find(
         &self,
         rows: &[u32],
-        best: &Arc<Best>,
-        carried: Option<&Best>,
+        best: &Arc<TopK>,
+        carried: Option<&TopK>,
     ) -> Result<()> {
         match self.find_by_items(rows, best, carried).await {
             Ok(Some(left)) => return self.find_in_rounds(rows, left, best, carried).await,
@@ -175,8 +175,8 @@ impl InMemorySearch {
     pub(super) async fn find_apart(
         &self,
         rows: &[u32],
-        best: &Arc<Best>,
-        carried: Option<&Best>,
+        best: &Arc<TopK>,
+        carried: Option<&TopK>,
     ) -> Result<()> {
         let left = self.find_at_once(rows, best).await?;
         let active = left.unwrap_or_else(|| (0..rows.len() as u32).collect());
@@ -189,8 +189,8 @@ impl InMemorySearch {
         &self,
         rows: &[u32],
         mut active: Vec<u32>,
-        best: &Arc<Best>,
-        carried: Option<&Best>,
+        best: &Arc<TopK>,
+        carried: Option<&TopK>,
     ) -> Result<()> {
         let lists = self.memory.new_empty();
         // The places, and the numbers of their rows.
@@ -245,7 +245,7 @@ impl InMemorySearch {
         bound: f64,
         left: LeftRows<'_>,
         right: Option<&[u32]>,
-        best: &Arc<Best>,
+        best: &Arc<TopK>,
     ) -> Result<()> {
         let copies = self.memory.new_empty();
         let plan = self.plan(bound, left.rows, right, &copies)?;

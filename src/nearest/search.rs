@@ -20,7 +20,6 @@ use datafusion::physical_plan::metrics::{MetricBuilder, Time};
 use futures::{Stream, StreamExt, TryStreamExt, stream};
 use tokio::sync::mpsc::Sender;
 
-use super::best::Best;
 use super::left::{LeftInput, LeftPiece};
 use super::output::PairOutput;
 use super::right::{Reading, Right, Window};
@@ -30,6 +29,7 @@ use crate::exec::ProcessCores;
 use crate::families::Families;
 use crate::operator::errors::is_out_of_memory;
 use crate::spec::NearestJoin;
+use crate::top::TopK;
 
 /// The output, as far as it is asked for.
 pub(super) type Out = Sender<Result<RecordBatch>>;
@@ -95,7 +95,7 @@ impl NearestSearch {
         let listed = self.reading.memory.new_empty();
         listed.try_grow(candidates.len() * size_of::<u32>())?;
         let heaps = if right.pieces() > 1 { 2 } else { 1 };
-        let of_row = Best::bytes(1, self.count(right)).saturating_mul(heaps);
+        let of_row = TopK::bytes(1, self.count(right)).saturating_mul(heaps);
         let mut most = (right.budget().heaps() / of_row).max(1);
         let (mut row, mut place) = (0, 0_usize);
         loop {
@@ -156,10 +156,11 @@ impl NearestSearch {
         piece: &LeftPiece,
         candidates: &[u32],
         right: &mut Right,
-    ) -> Result<(Arc<Best>, Vec<Range<usize>>)> {
-        let (nearest, memory) = (self.join.nearest, &self.reading.memory);
+    ) -> Result<(Arc<TopK>, Vec<Range<usize>>)> {
+        let (with_ties, memory) = (self.join.nearest.with_ties, &self.reading.memory);
         let best = |count: usize| {
-            Best::try_new(candidates.len(), count, nearest, memory.new_empty()).map(Arc::new)
+            let memory = Box::new(memory.new_empty());
+            TopK::try_new(candidates.len(), count, with_ties, memory).map(Arc::new)
         };
         let carried = best(self.count(right))?;
         let mut windows = vec![];
@@ -174,7 +175,7 @@ impl NearestSearch {
             } else {
                 let found = best(run.count())?;
                 run.find(candidates, &found, Some(&carried)).await?;
-                carried.take_in(&found, window.first).await?;
+                take_in(&carried, &found, (candidates.len(), window.first)).await?;
             }
             next = window.pieces.end;
             windows.push(window.pieces);
@@ -188,7 +189,7 @@ impl NearestSearch {
         piece: &LeftPiece,
         candidates: &Arc<[u32]>,
         (rows, places): Part,
-        (best, windows): (Arc<Best>, Vec<Range<usize>>),
+        (best, windows): (Arc<TopK>, Vec<Range<usize>>),
         right: &mut Right,
         out: &Out,
     ) -> Result<bool> {
@@ -247,7 +248,7 @@ async fn sent(batches: impl Stream<Item = Result<RecordBatch>>, out: &Out) -> Re
 struct SearchedPart {
     output: PairOutput,
     candidates: Arc<[u32]>,
-    best: Arc<Best>,
+    best: Arc<TopK>,
     batch_size: usize,
 }
 
@@ -285,4 +286,16 @@ impl SearchedPart {
             .map_ok(|batches| stream::iter(batches.into_iter().map(Ok)))
             .try_flatten()
     }
+}
+
+/// Gives `to` the pairs of all `rows` left rows of `found`, whose right rows begin at `first`.
+async fn take_in(to: &TopK, found: &TopK, (rows, first): (usize, u32)) -> Result<()> {
+    /// Left rows between two chances for other tasks.
+    const ROWS: u32 = 1 << 10;
+    let rows = rows as u32;
+    for start in (0..rows).step_by(ROWS as usize) {
+        to.take_in(found, start..rows.min(start.saturating_add(ROWS)), first)?;
+        tokio::task::yield_now().await;
+    }
+    Ok(())
 }

@@ -49,6 +49,7 @@ pub mod predicate;
 pub mod set;
 pub mod simd;
 pub mod string;
+pub mod top;
 pub mod tuning;
 pub mod util;
 pub mod values;

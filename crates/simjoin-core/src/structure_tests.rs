@@ -11,7 +11,7 @@ use crate::structure::modules::{assert_order, assert_rings_of_files};
 use crate::structure::{assert_directions, assert_no_tokens, assert_rings};
 
 /// The folders that each folder may use.
-const ALLOWED: [(&str, &[&str]); 13] = [
+const ALLOWED: [(&str, &[&str]); 14] = [
     ("datafusion", &["error", "memory"]),
     ("engine", &["error", "memory", "predicate", "simd", "util", "values"]),
     ("error", &[]),
@@ -25,6 +25,7 @@ const ALLOWED: [(&str, &[&str]); 13] = [
             "set",
             "simd",
             "string",
+            "top",
             "tuning",
             "util",
             "values",
@@ -36,6 +37,7 @@ const ALLOWED: [(&str, &[&str]); 13] = [
     ("set", &["engine", "error", "memory", "predicate", "simd", "tuning", "util", "values"]),
     ("simd", &[]),
     ("string", &["engine", "error", "memory", "predicate", "simd", "util", "values"]),
+    ("top", &["error", "memory", "predicate"]),
     ("tuning", &[]),
     ("util", &["error", "simd"]),
     ("values", &["error", "util"]),

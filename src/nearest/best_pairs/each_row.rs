@@ -14,13 +14,13 @@ use super::search::{BestPairSearch, SearchOutcome};
 use super::top::Pair;
 use crate::exec::ProcessCores;
 use crate::nearest::alike::column;
-use crate::nearest::best::Best;
 use crate::nearest::run::{InMemorySearch, OnRound, PartnerOrder};
 use crate::nearest::table::RowTable;
 use crate::spec::{
     Call, MOST_TIE_COLUMNS, Nearest, NearestJoin, OutputColumn, ResidualColumn, Search, Side,
     SimilarityJoin, TieBreak, TieColumn,
 };
+use crate::top::TopK;
 use crate::util::cancel::CancelFlag;
 use crate::util::parallel;
 
@@ -49,7 +49,7 @@ impl BestPairSearch {
         let count = wanted.get().min(other).max(1);
         let needed = own.saturating_mul(count);
         let bytes =
-            Best::bytes(own, count).saturating_add(needed.saturating_mul(size_of::<Pair>()));
+            TopK::bytes(own, count).saturating_add(needed.saturating_mul(size_of::<Pair>()));
         if own.saturating_mul(other) <= FEW_PAIRS
             || !self.has_all_scores()
             || bytes > room(self.context.memory_pool())
@@ -70,7 +70,8 @@ impl BestPairSearch {
         let nearest = Nearest { count: wanted, with_ties: ties == TieBreak::All };
         let run = InMemorySearch { order: order.map(Arc::new), ..self.as_nearest(nearest, side) };
         let rows = run.candidates()?;
-        let best = Best::try_new(rows.len(), count, nearest, self.memory.new_empty())?;
+        let memory = Box::new(self.memory.new_empty());
+        let best = TopK::try_new(rows.len(), count, nearest.with_ties, memory)?;
         let best = Arc::new(best);
         run.find(&rows, &best, None).await?;
         let (mut pairs, mut entries): (Vec<Pair>, _) = (vec![], vec![]);

@@ -23,8 +23,8 @@ use super::top::{Pair, Picked, Top};
 use crate::exec::layout::row_order_of;
 use crate::exec::{ProcessCores, SetSimilarityJoinExec};
 use crate::nearest::alike::common_ranks;
-use crate::nearest::best::ScoreKey;
 use crate::spec::{ResidualColumn, Side, SimilarityJoin};
+use crate::top::ScoreKey;
 
 /// Pairs of the join, at least, for each row of the sides: below that, all pairs are made.
 const FEW_TIMES: f64 = if cfg!(test) { 0.5 } else { 4.0 };

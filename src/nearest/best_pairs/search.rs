@@ -13,10 +13,10 @@ use super::top::{Pair, Picked, Top};
 use crate::config::SimJoinOptions;
 use crate::exec::{ProcessCores, SetSimilarityJoinExec};
 use crate::families::Families;
-use crate::nearest::best::{ScoreKey, key_of, score_of};
 use crate::nearest::numbered::{NumberedPairs, NumberedRows};
 use crate::nearest::table::RowTable;
 use crate::spec::{Order, OutputColumn, SimilarityJoin};
+use crate::top::{ScoreKey, key_of, score_of};
 
 /// Pairs of rows, at most, of which all matches are made.
 const FEW_PAIRS: usize = if cfg!(test) { 1 << 8 } else { 1 << 22 };

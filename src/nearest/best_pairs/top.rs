@@ -6,7 +6,7 @@ use datafusion::common::Result;
 use datafusion::execution::memory_pool::MemoryReservation;
 use parking_lot::Mutex;
 
-use crate::nearest::best::ScoreKey;
+use crate::top::ScoreKey;
 
 /// A pair with the key of its score: key, left row, right row.
 pub(super) type Pair = (ScoreKey, u32, u32);

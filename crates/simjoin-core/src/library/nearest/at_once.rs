@@ -114,7 +114,8 @@ pub(super) fn find_at_once(
         buffer.clear();
         let pairs = values.iter().copied().zip(partners.iter().copied());
         // Every row within the bound is there, or the nearest ones are.
-        buffer.extend(pairs.filter(|(value, _)| search.predicate.admits(*value)));
+        let near = pairs.filter(|(value, _)| search.predicate.admits(*value));
+        buffer.extend(near.map(|(value, right)| (ranking.key(value), right)));
         ranking.settle(left, &mut buffer, answer)?;
     }
     Ok(others)

@@ -114,7 +114,7 @@ impl Nearest {
             wanted: self.count,
             with_ties: self.with_ties,
             itself,
-            is_distance: self.measure.is_distance(),
+            order: self.measure.function().info().order,
         };
         let mut rounds = Rounds::try_new(self.measure, &self.options, ranking, sides, self.within)?;
         rounds.run().map_err(|error| self.options.explained(error))

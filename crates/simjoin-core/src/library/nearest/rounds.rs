@@ -18,6 +18,7 @@ use crate::library::probe::run;
 use crate::library::search::{Rows, Search};
 use crate::memory::Memory;
 use crate::predicate::{Predicate, Side};
+use crate::top::Entry;
 use crate::tuning::is_for_tests;
 
 /// Pairs of rows that a join by the last bound may look at without a narrower one before it.
@@ -185,18 +186,18 @@ impl<'a> Rounds<'a> {
     /// all right rows with a value that it did not find.
     fn fill(&self, active: &[u32], all: &mut Vec<Collected>) -> Result<()> {
         let rights = rows_with_value(&self.search.sides[1].array);
-        let least = self.last.call.function.extremes()[0];
+        let least = self.ranking.key(self.last.call.function.extremes()[0]);
         let mut found = vec![];
         self.round(self.last, active, true, &mut found)?;
         let lefts = self.search.sides[0].len();
         let pairs: usize = found.iter().map(|pairs| pairs.pairs().len()).sum();
         let lists = self.search.memory.reservation();
         // Vectors double as they grow.
-        let bytes = 2 * pairs * size_of::<(f64, u32)>() + rights.len() * size_of::<u32>();
-        lists.try_grow(lefts * size_of::<Vec<(f64, u32)>>() + bytes)?;
-        let mut of_rows: Vec<Vec<(f64, u32)>> = vec![vec![]; lefts];
+        let bytes = 2 * pairs * size_of::<Entry>() + rights.len() * size_of::<u32>();
+        lists.try_grow(lefts * size_of::<Vec<Entry>>() + bytes)?;
+        let mut of_rows: Vec<Vec<Entry>> = vec![vec![]; lefts];
         for pair in found.iter().flat_map(Collected::pairs) {
-            of_rows[pair.left as usize].push((pair.score, pair.right));
+            of_rows[pair.left as usize].push((self.ranking.key(pair.score), pair.right));
         }
         let mut answer = Collected::new(self.search.memory.reservation());
         for left in active {

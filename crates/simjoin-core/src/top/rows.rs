@@ -2,48 +2,17 @@
 
 use std::cmp::Ordering;
 use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-use datafusion::common::Result;
-use datafusion::execution::memory_pool::MemoryReservation;
 use parking_lot::{Mutex, MutexGuard};
 
-use crate::spec::{Nearest, Order};
-
-/// A score as an integer: the less, the better. Scores that differ in DataFusion's order of values have
-/// different keys.
-pub(super) type ScoreKey = i64;
-
-/// The key of a score.
-#[inline]
-pub(super) fn key_of(score: f64, order: Order) -> ScoreKey {
-    keyed(total(score), order)
-}
-
-/// The key of a score whose order is that of an integer.
-#[inline]
-pub(super) fn keyed(rank: i64, order: Order) -> ScoreKey {
-    match order {
-        Order::Distance => rank,
-        Order::Similarity => !rank,
-    }
-}
-
-/// The score behind a key.
-pub(super) fn score_of(key: ScoreKey, order: Order) -> f64 {
-    let total = keyed(key, order);
-    f64::from_bits((total ^ (((total >> 63) as u64) >> 1) as i64) as u64)
-}
-
-/// The place of a float in the order of [`f64::total_cmp`].
-#[inline]
-fn total(value: f64) -> i64 {
-    let bits = value.to_bits() as i64;
-    bits ^ (((bits >> 63) as u64) >> 1) as i64
-}
+use super::key::ScoreKey;
+use crate::error::Result;
+use crate::memory::{Memory, Reservation};
 
 /// A right row with the key of its score. Among rows of equal scores the one that comes first is better.
-type Entry = (ScoreKey, u32);
+pub type Entry = (ScoreKey, u32);
 
 /// A part of the left rows: a heap of at most `count` entries for each, the worst on top.
 #[derive(Debug)]
@@ -57,8 +26,8 @@ struct HeapShard {
 
 /// The best pairs found so far, of each of a number of left rows. Any number of threads offer pairs.
 #[derive(Debug)]
-pub(super) struct Best {
-    memory: MemoryReservation,
+pub struct TopK {
+    memory: Reservation,
     shards: Vec<Mutex<HeapShard>>,
     rows: usize,
     count: usize,
@@ -70,9 +39,9 @@ pub(super) struct Best {
 /// Left rows of a shard.
 const SHARD_ROWS: usize = 1 << 10;
 
-impl Best {
+impl TopK {
     /// The bytes of `rows` rows with `count` entries each.
-    pub(super) fn bytes(rows: usize, count: usize) -> usize {
+    pub fn bytes(rows: usize, count: usize) -> usize {
         let entry = size_of::<ScoreKey>() + size_of::<u32>();
         rows.saturating_mul(count.saturating_mul(entry) + size_of::<u32>())
     }
@@ -82,11 +51,11 @@ impl Best {
     /// # Errors
     ///
     /// When `memory` is refused.
-    pub(super) fn try_new(
+    pub fn try_new(
         rows: usize,
         count: usize,
-        nearest: Nearest,
-        memory: MemoryReservation,
+        with_ties: bool,
+        memory: Reservation,
     ) -> Result<Self> {
         memory.try_resize(Self::bytes(rows, count))?;
         let shard = |first: usize| {
@@ -100,7 +69,7 @@ impl Best {
         };
         let shards = (0..rows).step_by(SHARD_ROWS).map(shard).collect();
         let ties = AtomicUsize::new(0);
-        Ok(Self { memory, shards, rows, count, with_ties: nearest.with_ties, ties })
+        Ok(Self { memory, shards, rows, count, with_ties, ties })
     }
 
     /// Reserves the memory of ties, which grow.
@@ -108,7 +77,7 @@ impl Best {
     /// # Errors
     ///
     /// When it is refused.
-    pub(super) fn settle(&self) -> Result<()> {
+    pub fn settle(&self) -> Result<()> {
         if !self.with_ties {
             return Ok(());
         }
@@ -118,7 +87,7 @@ impl Best {
     }
 
     /// Offers pairs: left row, right row, key.
-    pub(super) fn offer(&self, pairs: impl Iterator<Item = (u32, u32, ScoreKey)>) {
+    pub fn offer(&self, pairs: impl Iterator<Item = (u32, u32, ScoreKey)>) {
         let mut held: Option<(usize, MutexGuard<'_, HeapShard>)> = None;
         let mut ties = 0isize;
         for (row, partner, key) in pairs {
@@ -139,49 +108,45 @@ impl Best {
     }
 
     /// The most entries of a row, those in a tie with the worst apart.
-    pub(super) fn most_of_row(&self) -> usize {
+    pub fn most_of_row(&self) -> usize {
         self.count
     }
 
     /// Whether a row has all its entries.
-    pub(super) fn is_full(&self, row: u32) -> bool {
+    pub fn is_full(&self, row: u32) -> bool {
         let shard = self.shards[row as usize / SHARD_ROWS].lock();
         shard.counts[row as usize % SHARD_ROWS] as usize == self.count
     }
 
     /// The key of the worst entry of a row.
-    pub(super) fn worst(&self, row: u32) -> Option<ScoreKey> {
+    pub fn worst(&self, row: u32) -> Option<ScoreKey> {
         let shard = self.shards[row as usize / SHARD_ROWS].lock();
         let row = row as usize % SHARD_ROWS;
         (shard.counts[row] > 0).then(|| shard.keys[row * self.count])
     }
 
     /// Whether a row has all its entries, none of them worse than `key`.
-    pub(super) fn is_full_within(&self, row: u32, key: ScoreKey) -> bool {
+    pub fn is_full_within(&self, row: u32, key: ScoreKey) -> bool {
         self.is_full(row) && self.worst(row).is_some_and(|worst| worst <= key)
     }
 
-    /// Offers the pairs of `other`, which has the same left rows. Its right rows have numbers from `first` on.
+    /// Offers the pairs that some rows have in `other`, which has the same left rows. Its right rows have numbers
+    /// from `first` on.
     ///
     /// # Errors
     ///
     /// When memory for ties is refused.
-    pub(super) async fn take_in(&self, other: &Self, first: u32) -> Result<()> {
+    pub fn take_in(&self, other: &Self, rows: Range<u32>, first: u32) -> Result<()> {
         let mut entries = vec![];
-        for start in (0..self.rows).step_by(SHARD_ROWS) {
-            for row in start..self.rows.min(start + SHARD_ROWS) {
-                let row = row as u32;
-                other.sorted(row, &mut entries);
-                self.offer(entries.iter().map(|(key, partner)| (row, first + partner, *key)));
-            }
-            self.settle()?;
-            tokio::task::yield_now().await;
+        for row in rows {
+            other.sorted(row, &mut entries);
+            self.offer(entries.iter().map(|(key, partner)| (row, first + partner, *key)));
         }
-        Ok(())
+        self.settle()
     }
 
     /// Forgets the pairs of a row.
-    pub(super) fn clear(&self, row: u32) {
+    pub fn clear(&self, row: u32) {
         let mut shard = self.shards[row as usize / SHARD_ROWS].lock();
         let row = row as usize % SHARD_ROWS;
         shard.counts[row] = 0;
@@ -190,7 +155,7 @@ impl Best {
     }
 
     /// The pairs of a row, the best one first.
-    pub(super) fn sorted(&self, row: u32, entries: &mut Vec<Entry>) {
+    pub fn sorted(&self, row: u32, entries: &mut Vec<Entry>) {
         entries.clear();
         let Some(shard) = self.shards.get(row as usize / SHARD_ROWS) else { return };
         let shard = shard.lock();
@@ -275,43 +240,20 @@ fn sink(keys: &mut [ScoreKey], partners: &mut [u32]) {
 
 #[cfg(test)]
 mod tests {
-    use std::num::NonZeroUsize;
-    use std::sync::Arc;
-
-    use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool, UnboundedMemoryPool};
     use rand::rngs::StdRng;
     use rand::{Rng, SeedableRng};
 
     use super::*;
-
-    #[test]
-    fn keys_order_scores_as_total_cmp_does_and_give_them_back() {
-        let mut scores = [0.0, -0.0, 1.0, -1.0, 0.3, f64::MAX, f64::MIN, 5e-324].to_vec();
-        scores.extend([f64::INFINITY, f64::NEG_INFINITY, f64::NAN, -f64::NAN]);
-        for order in [Order::Distance, Order::Similarity] {
-            for a in &scores {
-                assert_eq!(score_of(key_of(*a, order), order).to_bits(), a.to_bits());
-                for b in &scores {
-                    let expected = match order {
-                        Order::Distance => a.total_cmp(b),
-                        Order::Similarity => b.total_cmp(a),
-                    };
-                    assert_eq!(key_of(*a, order).cmp(&key_of(*b, order)), expected, "{a} {b}");
-                }
-            }
-        }
-    }
+    use crate::memory::Budget;
 
     #[test]
     fn the_best_pairs_are_those_of_a_sorted_list() {
         let mut rng = StdRng::seed_from_u64(7);
-        let pool: Arc<dyn MemoryPool> = Arc::new(UnboundedMemoryPool::default());
+        let pool = Budget::unlimited();
         for round in 0..400 {
             let (rows, count) = (rng.random_range(1..6), rng.random_range(1..7));
             let with_ties = rng.random_bool(0.5);
-            let nearest = Nearest { count: NonZeroUsize::new(count).unwrap(), with_ties };
-            let memory = MemoryConsumer::new("best").register(&pool);
-            let best = Best::try_new(rows, count, nearest, memory).unwrap();
+            let best = TopK::try_new(rows, count, with_ties, pool.reservation()).unwrap();
             let mut all: Vec<Vec<Entry>> = vec![vec![]; rows];
             for partner in 0..rng.random_range(0..60u32) {
                 let row = rng.random_range(0..rows);
@@ -340,9 +282,9 @@ mod tests {
                 assert_eq!(best.worst(row as u32), expected.last().map(|(key, _)| *key));
             }
             best.settle().unwrap();
-            assert_eq!(best.memory.size(), Best::bytes(rows, count) + ties * 8);
+            assert_eq!(best.memory.size(), TopK::bytes(rows, count) + ties * 8);
             drop(best);
-            assert_eq!(pool.reserved(), 0);
+            assert_eq!(pool.taken(), 0);
         }
     }
 }
