@@ -90,7 +90,7 @@ mod structure;
 mod tests;
 
 pub use simjoin_core::predicate;
-pub(crate) use simjoin_core::{engine, error, set, simd, string, util, values, vector};
+pub(crate) use simjoin_core::{engine, error, set, simd, string, tuning, util, values, vector};
 
 pub use config::SimJoinOptions;
 pub use families::Families;

@@ -35,15 +35,18 @@ const BELOW: [&str; 13] = [
 /// The folders that each folder may use. A folder below the boundary never uses what is above it.
 const ALLOWED: [(&str, &[&str]); 14] = [
     ("config", &["engine", "simd", "spec"]),
-    ("exec", &["config", "engine", "families", "operator", "spec", "util"]),
+    ("exec", &["config", "engine", "families", "operator", "spec", "tuning", "util"]),
     ("families", &["engine", "spec"]),
     ("functions", &["error", "set", "simd", "spec", "string", "util", "values", "vector"]),
     (
         "internals",
         &["engine", "operator", "session", "set", "shuffle", "simd", "strategies", "util"],
     ),
-    ("nearest", &["config", "engine", "error", "exec", "families", "operator", "spec", "util"]),
-    ("operator", &["error"]),
+    (
+        "nearest",
+        &["config", "engine", "error", "exec", "families", "operator", "spec", "tuning", "util"],
+    ),
+    ("operator", &["error", "tuning"]),
     (
         "plan",
         &[
@@ -64,7 +67,7 @@ const ALLOWED: [(&str, &[&str]); 14] = [
         "session",
         &["config", "engine", "families", "functions", "plan", "set", "sql", "string", "vector"],
     ),
-    ("shuffle", &["engine", "operator", "spec"]),
+    ("shuffle", &["engine", "operator", "spec", "tuning"]),
     ("spec", &["predicate"]),
     ("sql", &[]),
     ("strategies", &["engine", "session"]),

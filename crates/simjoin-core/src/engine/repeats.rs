@@ -9,10 +9,10 @@ use hashbrown::HashTable;
 
 use crate::error::Result;
 use crate::util::cancel::CancelFlag;
-use crate::util::parallel::{map, ranges};
+use crate::util::parallel::{Threads, map, ranges};
 
 /// Rows of a task, at least, and rows of a share, about. Tests want many of both.
-const LEAST_ROWS: usize = if cfg!(test) { 1 << 4 } else { 1 << 10 };
+const LEAST_ROWS: usize = 1 << 10;
 const SHARE_ROWS: usize = if cfg!(test) { 1 << 4 } else { 1 << 12 };
 
 /// Shares, at most: each task has a counter for each of them.
@@ -86,7 +86,7 @@ impl Repeats {
     /// # Errors
     ///
     /// When the work is cancelled.
-    pub(super) fn of(rows: &impl ItemRows, threads: usize, cancel: &CancelFlag) -> Result<Self> {
+    pub(super) fn of(rows: &impl ItemRows, threads: Threads, cancel: &CancelFlag) -> Result<Self> {
         let (count, shares) = (rows.count(), shares(rows.count()));
         let mut shared = share_out(count, shares, |row| rows.sketch(row), threads, cancel)?;
         if rows.has_sketches() && are_uneven(&shared, shares, count) {
@@ -111,7 +111,7 @@ fn share_out(
     count: usize,
     shares: usize,
     hash: impl Fn(u32) -> Option<u64> + Sync,
-    threads: usize,
+    threads: Threads,
     cancel: &CancelFlag,
 ) -> Result<Vec<InShares>> {
     map(threads, ranges(threads, count, LEAST_ROWS), |places| {

@@ -71,8 +71,8 @@ impl Choice {
         let Some(sample) = Sample::of(vectors, threshold, spec, pairs) else {
             return Ok(Self::Floats);
         };
-        let threads = context.threads.min(Sample::SCALES);
-        let mut bytes = threads * sample.bytes();
+        let threads = context.threads.at_most(Sample::SCALES);
+        let mut bytes = threads.count() * sample.bytes();
         if context.reservation.try_grow(bytes).is_err() {
             bytes = sample.bytes();
             if context.reservation.try_grow(bytes).is_err() {
@@ -199,7 +199,9 @@ impl<'a> Sample<'a> {
             .take(Self::SCALES)
             .collect();
         'scales: for some in scales.chunks(at_once) {
-            let frames = map(at_once, some.to_vec(), |scale| tried(&centre, scale, false))?;
+            let frames = map(context.threads.at_most(at_once), some.to_vec(), |scale| {
+                tried(&centre, scale, false)
+            })?;
             for frame in frames {
                 if !take(frame) {
                     break 'scales;
@@ -415,6 +417,8 @@ impl<'a> Sample<'a> {
 
 #[cfg(test)]
 mod tests {
+    use crate::tuning::Tuning;
+    use crate::util::parallel::Threads;
     use rand::rngs::StdRng;
     use rand::{Rng, SeedableRng};
 
@@ -436,6 +440,7 @@ mod tests {
             match_buffer: 1024,
             simd: Simd::detect(),
             gpu: GpuOptions::default(),
+            tuning: Tuning::small(),
         }
     }
 
@@ -467,8 +472,12 @@ mod tests {
             let sample = Sample::of(&vectors, threshold, &spec(), f64::INFINITY).unwrap();
             let best = |at_once: usize| {
                 let (reservation, cancel) = (&reservation, &cancel);
-                let context =
-                    PrepareContext { reservation, cancel, threads: at_once, probes: None };
+                let context = PrepareContext {
+                    reservation,
+                    cancel,
+                    threads: Threads::small(at_once),
+                    probes: None,
+                };
                 let best = sample.best(at_once, context).unwrap();
                 assert!(best.is_some());
                 format!("{best:?}")

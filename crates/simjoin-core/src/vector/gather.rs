@@ -12,10 +12,12 @@ use crate::error::Result;
 use crate::simd::prefetch;
 use crate::util::cancel::{CancelFlag, sort_unstable_by_key};
 use crate::util::counting_sort;
-use crate::util::parallel::{collect, filled, for_each, map, ranges, steps_per_task, threads_for};
+use crate::util::parallel::{
+    Threads, collect, filled, for_each, map, ranges, steps_per_task, threads_for,
+};
 
-/// Rows that a task takes on, at least. Tests want many tasks.
-const LEAST_ROWS: usize = if cfg!(test) { 1 << 4 } else { 1 << 10 };
+/// Rows that a task takes on, at least.
+const LEAST_ROWS: usize = 1 << 10;
 
 /// Numbers of a vector in its sketch.
 const SKETCH: usize = 32;
@@ -31,7 +33,7 @@ const CHECK_EVERY: usize = 1 << 16;
 pub struct Gathering<'a> {
     /// The purpose for which its vectors are ordered, if at all.
     pub order: Option<OrderRequest>,
-    pub threads: usize,
+    pub threads: Threads,
     pub cancel: &'a CancelFlag,
     /// Reserves this many bytes beyond [`Vectors::footprint`]; whether that is granted.
     pub reserve: &'a dyn Fn(usize) -> bool,
@@ -43,7 +45,7 @@ struct Input<'a> {
     places: Vec<Place>,
     /// Whether rows are told apart by parts of their vectors first.
     sketches: bool,
-    threads: usize,
+    threads: Threads,
     cancel: &'a CancelFlag,
 }
 
@@ -66,7 +68,10 @@ impl Vectors {
     /// When the work is cancelled.
     pub fn of(parts: Vec<ReadRows>, cancel: &CancelFlag) -> Result<Self> {
         let parts = parts.into_iter().map(ReadRows::narrowed).collect();
-        Self::gather(parts, Gathering { order: None, threads: 1, cancel, reserve: &|_| false })
+        Self::gather(
+            parts,
+            Gathering { order: None, threads: Threads::ONE, cancel, reserve: &|_| false },
+        )
     }
 
     /// The collection of rows that were read in several parts, whose numbers differ.

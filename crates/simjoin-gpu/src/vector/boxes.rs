@@ -170,6 +170,7 @@ impl BoxEnds<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::util::parallel::Threads;
 
     #[test]
     fn boxes_of_groups_leave_few_pairs() {
@@ -217,7 +218,7 @@ mod tests {
         };
         let ends = (0..6).flat_map(ends).collect();
         let boxes = Boxes { dims: 5, ends, limit: 1.0, ..Boxes::default() };
-        let stages = Reach::of(&boxes, 96, BOX_STAGE, 1);
+        let stages = Reach::of(&boxes, 96, BOX_STAGE, Threads::small(1));
         let mut arena = Arena::at(0);
         let places = BoxArrays::declare(&mut arena, BOX_STAGE, 2);
         let all = places.ends(&boxes, &stages);

@@ -127,7 +127,7 @@ impl Blocks {
         let back_words = words - front_words;
         let threads = threads_for(context.threads, self.sets.len() * (words + ABREAST));
         // Blocks that one thread fills.
-        let share = self.rest.len().div_ceil(threads).max(1);
+        let share = self.rest.len().div_ceil(threads.count()).max(1);
         let mut backs = self.back.chunks_mut((share * back_words).max(1));
         let tasks = self
             .front
@@ -345,7 +345,7 @@ fn ordered(
     let len = build.len() as usize;
     let mut sets = vec![0; len];
     let threads = threads_for(context.threads, 4 * len);
-    let share = len.div_ceil(threads).max(1);
+    let share = len.div_ceil(threads.count()).max(1);
     let (mut own_sets, mut own_positions) = (sets.as_mut_slice(), positions);
     // Several runs of about as many sets as one thread's share.
     let mut tasks: Vec<Vec<RunOfBlocks<'_>>> = vec![];
@@ -406,7 +406,7 @@ impl Signed {
             rest: vec![0; len],
             hidden: vec![0; len],
         };
-        let share = len.div_ceil(threads_for(context.threads, build.token_count())).max(1);
+        let share = len.div_ceil(threads_for(context.threads, build.token_count()).count()).max(1);
         let parts = this
             .signatures
             .chunks_mut(share * words)

@@ -104,7 +104,7 @@ impl Columns {
         let Self { first, starts, sets, .. } = self;
         *sets = filled(threads, starts[*first as usize] as usize, 0);
         // Each task goes through all sets.
-        let tasks = threads.min(sets.len() / (build.len() as usize).max(1)).max(1);
+        let tasks = threads.at_most(sets.len() / (build.len() as usize).max(1)).count();
         let (mut parts, mut rest, mut from) = (vec![], &mut sets[..], 0);
         for task in 1..=tasks {
             let end = rest.len() / (tasks + 1 - task) + starts[from] as usize;
@@ -183,7 +183,7 @@ fn counts(build: &SetCollection, context: PrepareContext<'_>) -> Result<Vec<u32>
     let (universe, len) = (build.universe() as usize, build.len() as usize);
     let counts = Counters::new(universe + 1, threads);
     let first = universe.saturating_sub(OWN);
-    let share = (len / (4 * threads.max(1))).clamp(SHARE.start, SHARE.end) as u32;
+    let share = (len / (4 * threads.count())).clamp(SHARE.start, SHARE.end) as u32;
     let starts = (0..build.len()).step_by(share as usize);
     let tasks = starts.map(|start| start..build.len().min(start.saturating_add(share)));
     for_each(threads, tasks.collect(), |sets| {
@@ -218,7 +218,10 @@ fn columns(
     let PrepareContext { threads, cancel, .. } = context;
     let blocks = block_count(build.len());
     let mut lines = filled(threads, blocks * count * STRIPS, Line::EMPTY);
-    let of_block = if threads > 1 { (TASKS * threads).div_ceil(blocks.max(1)) } else { 1 };
+    let of_block = match threads.count() {
+        1 => 1,
+        threads => (TASKS * threads).div_ceil(blocks.max(1)),
+    };
     let share = count.div_ceil(of_block).max(LEAST);
     let of_blocks = lines.chunks_mut((count * STRIPS).max(1)).zip(0_u32..);
     let tasks = of_blocks.flat_map(|(lines, block)| {

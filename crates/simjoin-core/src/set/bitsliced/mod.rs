@@ -38,6 +38,7 @@ use crate::set::collection::SetCollection;
 use crate::set::join::SetJoin;
 use crate::set::join_spec::JoinSpec;
 use crate::simd::{Form, Simd};
+use crate::util::parallel::Threads;
 
 /// Nanoseconds of one core, as measured on an AMD EPYC with AVX-512.
 mod nanos {
@@ -144,7 +145,7 @@ struct PreparedSliced {
     build: Arc<SetCollection>,
     spec: JoinSpec,
     columns: Arc<Columns>,
-    threads: usize,
+    threads: Threads,
 }
 
 impl PreparedJoin for PreparedSliced {
@@ -158,7 +159,7 @@ impl PreparedJoin for PreparedSliced {
     fn least_range(&self) -> u32 {
         /// Ranges for each thread.
         const RANGES: usize = 8;
-        let share = self.build.len() as usize / (RANGES * self.threads.max(1));
+        let share = self.build.len() as usize / (RANGES * self.threads.count());
         Group::PROBES.min(share).max(1) as u32
     }
 }

@@ -1,7 +1,7 @@
 //! The algorithm that serves two runs, tile by tile, on one core or several.
 
 use crate::simd::Simd;
-use crate::util::parallel;
+use crate::util::parallel::{self, Threads};
 
 use super::Key;
 use super::path::cut;
@@ -33,26 +33,31 @@ impl<'a, K: Key> Run<'a, K> {
 }
 
 /// The number of common values of two runs, on up to `threads` threads.
-pub fn size<K: Key>(simd: Simd, a: &[K], b: &[K], threads: usize) -> u64 {
+pub fn size<K: Key>(simd: Simd, a: &[K], b: &[K], threads: Threads) -> u64 {
     let known = |keys| Run { keys, known: true };
     size_if_ascending(simd, known(a), known(b), threads).unwrap_or_else(|| K::merge(simd, a, b))
 }
 
 /// The number of common values of two slices, on up to `threads` threads; `None` if one of them
 /// is no run.
-pub fn size_if_ascending<K: Key>(simd: Simd, a: Run<K>, b: Run<K>, threads: usize) -> Option<u64> {
+pub fn size_if_ascending<K: Key>(
+    simd: Simd,
+    a: Run<K>,
+    b: Run<K>,
+    threads: Threads,
+) -> Option<u64> {
     let (short, long) = if a.keys.len() <= b.keys.len() { (a, b) } else { (b, a) };
     let total = a.keys.len() + b.keys.len();
-    let threads = threads.min(total / SHARE).max(1);
+    let threads = threads.at_most(total / SHARE);
     if long.keys.len() / SKEWED > short.keys.len() {
         let ascend = short.ascends(simd, 0, short.keys.len()) && all_ascend(simd, long, threads);
         return ascend.then(|| skewed(short.keys, long.keys));
     }
-    if threads == 1 {
+    if threads.count() == 1 {
         return piece(simd, a, b, (0, 0), (a.keys.len(), b.keys.len()));
     }
     // More pieces than threads, so that they end together.
-    let pieces = 4 * threads;
+    let pieces = 4 * threads.count();
     let mut tasks = vec![];
     let mut from = (0, 0);
     for number in 1..=pieces {
@@ -70,12 +75,12 @@ pub fn size_if_ascending<K: Key>(simd: Simd, a: Run<K>, b: Run<K>, threads: usiz
 }
 
 /// Whether a long slice is a run, on up to `threads` threads.
-fn all_ascend<K: Key>(simd: Simd, run: Run<K>, threads: usize) -> bool {
-    if run.known || threads == 1 {
+fn all_ascend<K: Key>(simd: Simd, run: Run<K>, threads: Threads) -> bool {
+    if run.known || threads.count() == 1 {
         return run.ascends(simd, 0, run.keys.len());
     }
-    let share = run.keys.len().div_ceil(threads);
-    let tasks = (0..threads).map(|number| number * share..(number + 1) * share).collect();
+    let share = run.keys.len().div_ceil(threads.count());
+    let tasks = (0..threads.count()).map(|number| number * share..(number + 1) * share).collect();
     let ascend = parallel::map(threads, tasks, |part: std::ops::Range<usize>| {
         let end = part.end.min(run.keys.len());
         Ok(run.ascends(simd, part.start.min(end), end))

@@ -72,11 +72,11 @@ impl Frequencies {
         let sampled = || Evenly::new(build.len(), sets).iter();
         let spans: Vec<_> = spans(build.universe()).collect();
         let all = (build.universe() as usize).div_ceil(SPAN);
-        let bytes = threads * (SPAN + Walk::footprint(sampled().count()))
+        let bytes = threads.count() * (SPAN + Walk::footprint(sampled().count()))
             + spans.len() * size_of::<Range<u32>>();
         context.reservation.try_grow(bytes)?;
         // Dense ranks take longer.
-        let share = spans.len().div_ceil(8 * threads).max(1);
+        let share = spans.len().div_ceil(8 * threads.count()).max(1);
         let of_each = parallel::map(threads, spans.chunks(share).collect(), |spans| {
             let mut walk = Walk::new(build, sampled(), spans.first().map_or(0, |span| span.start));
             let (mut counts, mut of_each) = (vec![0_u8; SPAN], [0_u64; 256]);

@@ -84,8 +84,8 @@ impl Lists {
     /// Writes the sets into the lists, slice by slice, on all threads.
     fn fill(&mut self, build: &SetCollection, context: PrepareContext<'_>) -> Result<()> {
         let (span, row, slices) = (self.span, self.span as usize + 1, self.slices());
-        let share = match context.threads {
-            0 | 1 => slices,
+        let share = match context.threads.count() {
+            1 => slices,
             threads => slices.div_ceil(8 * threads),
         };
         let share = share.max(1);
@@ -99,7 +99,8 @@ impl Lists {
             (of_sets, sets) = sets.split_at_mut(length);
             tasks.push((start, of_places, of_sets));
         }
-        let walks = context.threads.min(tasks.len()) * Walk::footprint(build.len() as usize);
+        let walks =
+            context.threads.at_most(tasks.len()).count() * Walk::footprint(build.len() as usize);
         context.reservation.try_grow(walks)?;
         let (all, bases) = (&self.ranks, &self.bases);
         parallel::for_each(context.threads, tasks, |(start, places, sets)| {

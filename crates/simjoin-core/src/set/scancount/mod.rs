@@ -50,6 +50,7 @@ use crate::memory::Memory;
 use crate::set::collection::SetCollection;
 use crate::set::join::SetJoin;
 use crate::set::join_spec::JoinSpec;
+use crate::util::parallel::Threads;
 
 /// The strategy `scancount`.
 #[derive(Debug, Clone, Copy, Default)]
@@ -103,7 +104,7 @@ struct PreparedScanCount {
     build: Arc<SetCollection>,
     spec: JoinSpec,
     split: Arc<Split>,
-    threads: usize,
+    threads: Threads,
 }
 
 /// Prepares counters for sets.
@@ -132,7 +133,7 @@ impl PreparedJoin for PreparedScanCount {
         /// Ranges for each thread.
         const RANGES: usize = 8;
         let sets = self.build.len() as usize;
-        let group = Group::capacity(sets).min(sets / (RANGES * self.threads.max(1)));
+        let group = Group::capacity(sets).min(sets / (RANGES * self.threads.count()));
         (group as u32).max(1)
     }
 }

@@ -23,9 +23,9 @@ impl Split {
         spec: &JoinSpec,
         context: PrepareContext<'_>,
     ) -> Result<Self> {
-        let (universe, threads) = (build.universe(), context.threads.max(1));
-        let counting =
-            universe as usize * size_of::<u32>() + threads * Walk::footprint(build.len() as usize);
+        let (universe, threads) = (build.universe(), context.threads);
+        let counting = universe as usize * size_of::<u32>()
+            + threads.count() * Walk::footprint(build.len() as usize);
         context.reservation.try_grow(counting)?;
         let mut counts = parallel::filled(threads, universe as usize, 0_u32);
         parallel::for_each(threads, pieces(0, &mut counts, threads), |(first, counts)| {

@@ -6,6 +6,7 @@ use crate::error::Result;
 use crate::set::collection::SetCollection;
 use crate::set::runs::SetId;
 use crate::util::cancel::CancelFlag;
+use crate::util::parallel::Threads;
 
 /// The progress of a walk through the tokens of some sets.
 #[derive(Debug)]
@@ -105,12 +106,12 @@ impl Count for u32 {
 
 /// Ranks cut into a few pieces for each of `threads` threads; a piece has its first rank, and its part of
 /// `counts`, which has an item for each rank.
-pub(super) fn pieces<C>(first: u32, counts: &mut [C], threads: usize) -> Vec<(u32, &mut [C])> {
+pub(super) fn pieces<C>(first: u32, counts: &mut [C], threads: Threads) -> Vec<(u32, &mut [C])> {
     /// Pieces for each thread: dense ranks take longer.
     const PIECES: usize = 8;
-    let share = match threads {
-        0 | 1 => counts.len(),
-        _ => counts.len().div_ceil(PIECES * threads),
+    let share = match threads.count() {
+        1 => counts.len(),
+        count => counts.len().div_ceil(PIECES * count),
     };
     let starts = (first..).step_by(share.max(1));
     starts.zip(counts.chunks_mut(share.max(1))).collect()

@@ -4,6 +4,7 @@ use super::{Deletions, Own, OwnProbes, OwnSearcher, Probes, Searcher, Symbols, r
 use crate::engine::Match;
 use crate::string::rules::tests::{ALPHABETS, Random, textbook};
 use crate::util::cancel::CancelFlag;
+use crate::util::parallel::Threads;
 
 /// A flag that nobody raises.
 fn never() -> CancelFlag {
@@ -47,7 +48,7 @@ fn probes_find_all_strings_within_the_bound_and_no_other() {
         let (symbols, starts) = joined(draw(&mut random, 200, len, alphabet));
         let strings = Symbols { symbols: &symbols, starts: &starts };
         let k = 1 + round as u32 % 2;
-        let threads = 1 + round % 5;
+        let threads = Threads::small(1 + round % 5);
         let index = Deletions::build(strings, 20..180, k, |_| 5, threads, &never()).unwrap();
         let mut searcher = Searcher::new();
         let probes = (0..40)
@@ -90,7 +91,8 @@ fn a_self_join_by_ranges_finds_each_pair_once() {
         let k = 1 + round as u32 % 2;
         let mut found = vec![];
         for part in [0..40, 40..41, 41..150] {
-            let index = Deletions::build(strings, part, k, |_| 0, 2, &never()).unwrap();
+            let index =
+                Deletions::build(strings, part, k, |_| 0, Threads::small(2), &never()).unwrap();
             let mut searcher = Searcher::new();
             let items = |probe: u32| 0..probe;
             let probes = Probes { strings, range: 0..150, seed: |_| 0, items, k };
@@ -145,7 +147,9 @@ fn strings_of_one_collection_find_each_other() {
         let count = all_starts.len() as u32 - 1;
         let most = round as u32 / 6 % 3;
         let key = |item: u32| u64::from(item >= 80);
-        let own = Own::build(strings, count, most, key, 1 + round % 4, &never()).unwrap().unwrap();
+        let own = Own::build(strings, count, most, key, Threads::small(1 + round % 4), &never())
+            .unwrap()
+            .unwrap();
         let mut searcher = OwnSearcher::default();
         let first = |item: u32| key_starts[key(item) as usize];
         let expected = own_pairs(strings, &key_starts, most);
@@ -180,8 +184,8 @@ fn any_number_of_threads_makes_the_same_groups() {
             let candidates = own.probe(searcher, &probes, &mut found, stop).unwrap();
             (own, candidates, found)
         };
-        let (one, candidates, found) = groups(1);
-        for threads in [2, 3, 8] {
+        let (one, candidates, found) = groups(Threads::small(1));
+        for threads in [2, 3, 8].map(Threads::small) {
             let (several, more, same) = groups(threads);
             assert_eq!((several, more, same), (one.clone(), candidates, found.clone()));
         }
@@ -193,9 +197,9 @@ fn strings_without_neighbours_have_no_groups() {
     let symbols: Vec<u32> = (0..4_000).collect();
     let starts: Vec<usize> = (0..=500).map(|i| 8 * i).collect();
     let strings = Symbols { symbols: &symbols, starts: &starts };
-    let own = Own::build(strings, 500, 2, |_| 0, 3, &never()).unwrap().unwrap();
+    let own = Own::build(strings, 500, 2, |_| 0, Threads::small(3), &never()).unwrap().unwrap();
     let none = Symbols { symbols: &symbols, starts: &[0] };
-    let empty = Own::build(none, 0, 2, |_| 0, 3, &never()).unwrap().unwrap();
+    let empty = Own::build(none, 0, 2, |_| 0, Threads::small(3), &never()).unwrap().unwrap();
     assert!(own.bytes() < 500 * 4 + 100 && empty.bytes() < 100);
     let mut found = vec![];
     let (searcher, stop) = (&mut OwnSearcher::default(), &mut || false);
@@ -212,7 +216,7 @@ fn strings_of_other_seeds_are_not_met() {
     let (symbols, starts) = joined(vec![vec![1, 2, 3]; 10]);
     let strings = Symbols { symbols: &symbols, starts: &starts };
     let seed = |item: u32| u64::from(item % 2).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-    let index = Deletions::build(strings, 0..10, 1, seed, 1, &never()).unwrap();
+    let index = Deletions::build(strings, 0..10, 1, seed, Threads::small(1), &never()).unwrap();
     let mut out = vec![];
     let items = |_| 0..10;
     let probes = Probes { strings, range: 3..4, seed: |_| seed(1), items, k: 1 };
@@ -229,9 +233,10 @@ fn memory_is_known_beforehand() {
     let strings = Symbols { symbols: &symbols, starts: &starts };
     for k in [1, 2] {
         let total = (0..500).map(|i| residuals(strings.string(i).len() as u64, k)).sum();
-        let index = Deletions::build(strings, 0..500, k, |_| 0, 2, &never()).unwrap();
+        let index =
+            Deletions::build(strings, 0..500, k, |_| 0, Threads::small(2), &never()).unwrap();
         assert!(index.bytes() as u64 <= Deletions::bytes_for(total));
-        let own = Own::build(strings, 500, k, |_| 0, 2, &never()).unwrap().unwrap();
+        let own = Own::build(strings, 500, k, |_| 0, Threads::small(2), &never()).unwrap().unwrap();
         assert!(own.bytes() as u64 <= Own::bytes_for(500, total));
     }
 }
@@ -242,7 +247,7 @@ fn building_is_cancelled() {
     let strings = Symbols { symbols: &symbols, starts: &starts };
     let cancel = CancelFlag::default();
     drop(cancel.on_drop());
-    for threads in [1, 3] {
+    for threads in [1, 3].map(Threads::small) {
         assert!(Deletions::build(strings, 0..200, 2, |_| 0, threads, &cancel).is_err());
         assert!(Own::build(strings, 200, 2, |_| 0, threads, &cancel).is_err());
     }

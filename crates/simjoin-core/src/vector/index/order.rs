@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::boxes::{FANOUT, PANEL};
 use crate::error::Result;
 use crate::util::cancel::{CancelFlag, select_nth_unstable_by, sort_unstable_by_key};
-use crate::util::parallel::{for_each, map};
+use crate::util::parallel::{Threads, for_each, map};
 use crate::vector::middle::spread;
 
 /// Some points, of which a few coordinates matter.
@@ -73,7 +73,7 @@ impl Order {
         points: Points<'_>,
         order: &mut [u32],
         reach: f32,
-        threads: usize,
+        threads: Threads,
         cancel: &CancelFlag,
     ) -> Result<()> {
         match self {
@@ -113,13 +113,13 @@ fn cut(points: Points<'_>, order: &mut [u32], cancel: &CancelFlag) -> Result<Opt
 fn by_quantiles(
     points: Points<'_>,
     order: &mut [u32],
-    threads: usize,
+    threads: Threads,
     cancel: &CancelFlag,
 ) -> Result<()> {
-    /// Points that one task orders. Tests want many tasks.
+    /// Points that one task orders.
     const TASK: usize = if cfg!(test) { 1 << 8 } else { 1 << 14 };
     let mut parts = vec![order];
-    while threads > 1 && parts.iter().any(|part| part.len() > TASK) {
+    while threads.count() > 1 && parts.iter().any(|part| part.len() > TASK) {
         let halves = map(threads, parts, |part| {
             match if part.len() > TASK { cut(points, part, cancel)? } else { None } {
                 Some(middle) => Ok(Vec::from(<[_; 2]>::from(part.split_at_mut(middle)))),

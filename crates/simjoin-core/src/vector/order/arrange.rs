@@ -15,7 +15,7 @@ use crate::simd::Simd;
 use crate::tuning::small_or;
 use crate::util::cancel::CancelFlag;
 use crate::util::counting_sort::{self, Sorted};
-use crate::util::parallel::{collect, for_each, ranges, steps_per_task, threads_for};
+use crate::util::parallel::{Threads, collect, for_each, ranges, steps_per_task, threads_for};
 use crate::vector::bounds::{Frame, Rounded};
 use crate::vector::boxes::{BOX_ITEMS, Boxes, LANES};
 use crate::vector::collection::Run;
@@ -29,8 +29,8 @@ const LEAST_ITEMS: usize = 1 << 12;
 /// Items of a leaf, of which each is ordered by itself. Tests want many.
 const LEAF: usize = 1 << 12;
 
-/// Items that a task handles by a few steps each, at least. Tests want many tasks.
-const LEAST_TASK: usize = if cfg!(test) { 1 << 4 } else { 1 << 13 };
+/// Items that a task handles by a few steps each, at least.
+const LEAST_TASK: usize = 1 << 13;
 
 /// The share of pairs of blocks within reach above which an order is not worth making.
 const MOST_SHARE: f64 = 0.75;
@@ -55,7 +55,7 @@ pub(in crate::vector) struct Resources<'a> {
     /// The numbers of an item; `None` where it is no vector.
     pub vector: &'a (dyn Fn(ItemId) -> Option<Vector<'a>> + Sync),
     pub runs: &'a [Run],
-    pub threads: usize,
+    pub threads: Threads,
     pub cancel: &'a CancelFlag,
 }
 
@@ -88,7 +88,7 @@ pub(in crate::vector) fn arrange(
     let Some(longest) = runs.clone().max_by_key(|run| run.items.len()) else { return Ok(None) };
     let d = longest.lens[0] as usize;
     let items = resources.runs.last().map_or(0, |run| run.items.end);
-    let scratch = resources.threads * Near::bytes(longest.items.len());
+    let scratch = resources.threads.count() * Near::bytes(longest.items.len());
     if !reserve(bytes(items as usize, longest.items.len(), d) + scratch) {
         return Ok(None);
     }

@@ -10,7 +10,7 @@ use super::arrange::Resources;
 use crate::engine::ItemId;
 use crate::error::Result;
 use crate::util::counting_sort;
-use crate::util::parallel::{collect, for_each, map, ranges, threads_for};
+use crate::util::parallel::{Threads, collect, for_each, map, ranges, threads_for};
 use crate::vector::collection::Run;
 use crate::vector::middle::square_from;
 use crate::vector::width::Vector;
@@ -19,8 +19,8 @@ use crate::vector::width::Vector;
 const NOTHING: u32 = 0;
 const UNUSUAL: u32 = 1 << 11;
 
-/// Items of a task, at least. Tests want many tasks.
-const LEAST: usize = if cfg!(test) { 1 << 4 } else { 1 << 9 };
+/// Items of a task, at least.
+const LEAST: usize = 1 << 9;
 
 /// Items of a run that threads share. Tests want some.
 const LEAST_SHARED: usize = if cfg!(test) { 1 << 7 } else { 1 << 14 };
@@ -79,7 +79,7 @@ pub(in crate::vector) fn by_magnitude(
 }
 
 /// Whether the norms of each run are nearly alike: panels of two magnitudes are as good as any.
-fn are_alike(magnitudes: &[u32], runs: &[Run], threads: usize) -> Result<bool> {
+fn are_alike(magnitudes: &[u32], runs: &[Run], threads: Threads) -> Result<bool> {
     let mut tasks = vec![];
     for (number, run) in runs.iter().enumerate() {
         let of_run = &magnitudes[run.items.start as usize..run.items.end as usize];

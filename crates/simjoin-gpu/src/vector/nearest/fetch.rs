@@ -7,7 +7,7 @@ use std::mem::MaybeUninit;
 use std::slice;
 
 use crate::runtime::{Device, DeviceError, PinnedBuffer, Pod, Results};
-use crate::util::parallel;
+use crate::util::parallel::{self, Threads};
 
 /// Copies results through pinned memory.
 #[derive(Debug)]
@@ -65,7 +65,8 @@ fn copy<T: Pod>(from: &[MaybeUninit<T>], to: &mut [MaybeUninit<T>]) -> Result<()
     let parts = (size_of_val(from) / Fetcher::LEAST_BYTES).clamp(1, Fetcher::THREADS);
     let share = from.len().div_ceil(parts).max(1);
     let parts = from.chunks(share).zip(to.chunks_mut(share)).collect();
-    let copied = parallel::for_each(Fetcher::THREADS, parts, |(from, to)| {
+    let threads = Threads::usual(Fetcher::THREADS);
+    let copied = parallel::for_each(threads, parts, |(from, to)| {
         to.copy_from_slice(from);
         Ok(())
     });

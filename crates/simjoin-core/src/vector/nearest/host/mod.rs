@@ -34,7 +34,7 @@ use crate::memory::Memory;
 use crate::simd::Simd;
 use crate::tuning::is_for_tests;
 use crate::util::cancel::CancelFlag;
-use crate::util::parallel::map;
+use crate::util::parallel::{Threads, map};
 use crate::vector::bands::{Band, Bands};
 use crate::vector::bytes::MOST_DIMENSIONS;
 use crate::vector::metric::Metric;
@@ -56,7 +56,7 @@ pub(super) struct Search<'a> {
     left: &'a SideColumn,
     /// `None` where the left vectors are both sides.
     right: Option<&'a SideColumn>,
-    threads: usize,
+    threads: Threads,
     simd: Simd,
     memory: &'a dyn Memory,
     cancel: &'a CancelFlag,
@@ -237,7 +237,7 @@ impl<'a> Search<'a> {
     fn sampled(&self, forms: &Forms, sample: &Sample, rows: &[u32]) -> Result<Option<Vec<OfRow>>> {
         let roles = Roles { rows: true, panels: false };
         let of_blocks = map(self.threads, rows.chunks(BLOCK).collect(), |block: &[u32]| {
-            let work = (1, self.cancel);
+            let work = (self.threads.at_most(1), self.cancel);
             let block = Written::of(self.left, forms, block.to_vec(), roles, work)?;
             Ok(block.map(|block| sample.rows(forms, &block, self.neighbours, self.simd)))
         })?;

@@ -10,7 +10,7 @@ use super::written::{BLOCK, Written};
 use crate::error::Result;
 use crate::simd::{Floats, Simd, kernels};
 use crate::util::cancel::CancelFlag;
-use crate::util::parallel::for_each;
+use crate::util::parallel::{Threads, for_each};
 use crate::vector::tile::{Element, PANEL, Panels, Rows, for_each_lane, products_of_panels};
 
 /// The limit of a row that all columns may be neighbours of.
@@ -106,7 +106,7 @@ impl Grid<'_> {
     /// # Errors
     ///
     /// When memory is refused, or the work cancelled.
-    pub(super) fn run(&self, threads: usize, cancel: &CancelFlag) -> Result<()> {
+    pub(super) fn run(&self, threads: Threads, cancel: &CancelFlag) -> Result<()> {
         for_each(threads, self.units(threads), |unit| {
             let mut pairs = [vec![], vec![]];
             for columns in unit.columns {
@@ -117,12 +117,12 @@ impl Grid<'_> {
         })
     }
 
-    fn units(&self, threads: usize) -> Vec<Unit> {
+    fn units(&self, threads: Threads) -> Vec<Unit> {
         /// Units for a thread, at least: so that all end together.
         const UNITS: usize = 16;
         let count = |written: &Written| written.len().div_ceil(self.stripe);
         let (rows, columns) = (count(self.rows), count(self.columns));
-        let run = (rows * columns / (UNITS * threads)).clamp(1, 16);
+        let run = (rows * columns / (UNITS * threads.count())).clamp(1, 16);
         let mut units = vec![];
         for first in (0..columns).step_by(run) {
             for row in 0..rows {
