@@ -38,22 +38,3 @@ pub struct Size<T = usize> {
     /// The value for [`Tuning::small`].
     pub small: T,
 }
-
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-
-static SMALL: AtomicBool = AtomicBool::new(false);
-
-/// Lets this process take parts for few rows, too, that pay for many.
-pub fn for_tests() {
-    SMALL.store(true, Relaxed);
-}
-
-/// A size: `small` for tests.
-pub(crate) fn small_or(small: usize, usual: usize) -> usize {
-    if is_for_tests() { small } else { usual }
-}
-
-/// Whether parts are taken for few rows, too.
-pub fn is_for_tests() -> bool {
-    cfg!(test) || SMALL.load(Relaxed)
-}

@@ -173,6 +173,13 @@ macro_rules! option_methods {
                 self
             }
 
+            /// Searches by other sizes than the usual ones: [`Tuning::small`]($crate::tuning::Tuning::small)
+            /// makes tests reach every part with few rows. The pairs do not depend on it.
+            pub fn tuning(mut self, tuning: $crate::tuning::Tuning) -> Self {
+                self.options.tuning = tuning;
+                self
+            }
+
             /// Searches by the strategy of this name, one of [those of a
             /// join](crate::Join::strategies); `auto`, the default, takes the one with the least
             /// estimated time. The pairs do not depend on it. Another name is an error of the

@@ -201,8 +201,8 @@ impl PreparedJoin for Prepared {
         let lookup = NeighbourLookup {
             join: self.clone(),
             unit: None,
-            searcher: Searcher::new(),
-            own: OwnSearcher::default(),
+            searcher: Searcher::new(self.spec.tuning),
+            own: OwnSearcher::new(self.spec.tuning),
             reservation,
             own_bytes,
         };

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use crate::error::Result;
 use crate::util::parallel::{Threads, map};
 
-/// Places of a piece. Tests want many pieces.
-const PIECE: usize = if cfg!(test) { 1 << 5 } else { 1 << 16 };
+/// Places of a piece.
+const PIECE: usize = 1 << 16;
 
 /// A vector of numbers in pieces, which several threads make and fill. A thread reads the numbers of other
 /// threads only after the parallel loop that wrote them.

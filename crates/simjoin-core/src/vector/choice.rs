@@ -14,7 +14,6 @@ use super::width::Vector;
 use crate::engine::{ItemId, MatchSpec, Pairing, PrepareContext};
 use crate::error::Result;
 use crate::simd::Simd;
-use crate::tuning::is_for_tests;
 use crate::util::parallel::map;
 
 /// The filter that decides most pairs.
@@ -52,8 +51,8 @@ impl Choice {
     ) -> Result<Self> {
         /// Less work than this, in nanoseconds, is not worth a sample.
         const LEAST: f64 = 4e6;
-        // In tests, every other join of a few vectors is by bytes.
-        let is_tested = is_for_tests() && vectors.len() < 1 << 15;
+        // Of small sizes, every other join of a few vectors is by bytes.
+        let is_tested = spec.tuning.is_small() && vectors.len() < 1 << 15;
         let pays = spec.simd.has_quick_bytes() && all_pairs(vectors, spec) >= LEAST;
         let is_wanted = if is_tested { vectors.len().is_multiple_of(2) } else { pays };
         let fits = vectors.runs().iter().all(|run| run.lens[1] as usize <= MOST_DIMENSIONS);
@@ -83,7 +82,7 @@ impl Choice {
         let best = sample.best(at_once, context);
         let best = best.map(|best| {
             let (frame, undecided) = best?;
-            // Tests want heads of any vectors.
+            // And they have heads, whatever the vectors.
             let (head, places) = match is_tested && threshold.metric != Metric::InnerProduct {
                 true => (ByteFrame::places(sample.dimensions as usize) / 2, f64::INFINITY),
                 false => sample.head(&frame, share),

@@ -10,6 +10,7 @@ use super::width::{Number, Vector, VectorNumbers, by_width};
 use crate::engine::{Distinct, ItemId, ItemRows, Place, RowContent, places_by_row};
 use crate::error::Result;
 use crate::simd::prefetch;
+use crate::tuning::Size;
 use crate::util::cancel::{CancelFlag, sort_unstable_by_key};
 use crate::util::counting_sort;
 use crate::util::parallel::{
@@ -22,8 +23,8 @@ const LEAST_ROWS: usize = 1 << 10;
 /// Numbers of a vector in its sketch.
 const SKETCH: usize = 32;
 
-/// Numbers of a vector, on the average, from which on sketches take less time than hashes. Tests want both.
-const LEAST_SKETCHED: usize = if cfg!(test) { SKETCH + 1 } else { 8 * SKETCH };
+/// Numbers of a vector, on the average, from which on sketches take less time than hashes.
+const LEAST_SKETCHED: Size = Size { usual: 8 * SKETCH, small: SKETCH + 1 };
 
 /// Numbers handled between two looks at the flag.
 const CHECK_EVERY: usize = 1 << 16;
@@ -196,7 +197,7 @@ impl<'a> Input<'a> {
         let numbers: usize = parts.iter().map(|part| part.numbers.len()).sum();
         let threads = threads_for(threads, 8 * count + numbers);
         let places = places_by_row(&rows, |row| row.row, threads, cancel)?;
-        let sketches = numbers > LEAST_SKETCHED * count;
+        let sketches = numbers > threads.tuning.size(LEAST_SKETCHED) * count;
         Ok(Self { parts, places, sketches, threads, cancel })
     }
 

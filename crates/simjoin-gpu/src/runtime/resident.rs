@@ -102,8 +102,8 @@ const OWN_SLOTS: usize = 2;
 
 impl<'a> Upload<'a> {
     const SLOTS: usize = 16 * OWN_SLOTS;
-    /// The bytes of a slot, at most. Tests want many pieces.
-    const SLOT_BYTES: usize = if cfg!(test) { 64 } else { 1 << 19 };
+    /// The bytes of a slot, at most.
+    const SLOT_BYTES: usize = 1 << 19;
 
     fn new(
         lane: &'a Lane,

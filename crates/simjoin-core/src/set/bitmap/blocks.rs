@@ -16,6 +16,7 @@ use crate::set::join_spec::JoinSpec;
 use crate::set::rates::Rate;
 use crate::set::runs::SetId;
 use crate::simd::{Form, Simd, Words, kernels};
+use crate::tuning::Tuning;
 use crate::util::cancel::sort_unstable_by_key;
 use crate::util::fastest::fastest;
 use crate::util::parallel::{filled, for_each, threads_for};
@@ -284,7 +285,7 @@ impl Blocks {
 }
 
 /// How much longer testing signatures takes on this processor than the constants of the estimates say.
-pub fn test_rate(simd: Simd) -> f64 {
+pub fn test_rate(simd: Simd, tuning: Tuning) -> f64 {
     static RATE: Rate = Rate::new(
         |form| match form {
             Form::Avx512 => 1.0,
@@ -293,7 +294,7 @@ pub fn test_rate(simd: Simd) -> f64 {
         },
         measured_rate,
     );
-    RATE.of(simd)
+    RATE.of(simd, tuning)
 }
 
 /// The rate of the kernel by the clock; `None` where it says nothing.

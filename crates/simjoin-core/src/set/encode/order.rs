@@ -6,6 +6,7 @@ use crate::engine::KeyId;
 use crate::error::Result;
 use crate::set::encode::arrange::{Entry, Gathered, RunOfSets};
 use crate::set::encode::distinct::DistinctSets;
+use crate::tuning::{Size, Tuning};
 use crate::util::cancel::{
     CancelFlag, select_nth_unstable_by, sort_unstable_by, sort_unstable_by_key,
 };
@@ -14,7 +15,7 @@ use crate::util::parallel::{Threads, filled, for_each, map, steps_per_task, thre
 /// Sets of a task, at least.
 const LEAST_SETS: usize = 1 << 10;
 /// The step of the sample by which the sets of one size are shared out.
-const SAMPLE_STEP: usize = if cfg!(test) { 3 } else { 1 << 6 };
+const SAMPLE_STEP: Size = Size { usual: 1 << 6, small: 3 };
 
 /// The steps of grouping and sorting a set.
 const STEPS_PER_SET: usize = 1 << 5;
@@ -181,7 +182,9 @@ impl Gathered {
         let mut sorted = filled(threads, all, Keyed::default());
         let mut tasks = vec![];
         let (mut rest, mut starts) = (sorted.as_mut_slice(), vec![0; pieces.len()]);
-        for end in group_cuts(&pieces, steps_per_task(threads, rest.len(), LEAST_SETS)) {
+        for end in
+            group_cuts(&pieces, steps_per_task(threads, rest.len(), LEAST_SETS), threads.tuning)
+        {
             let of_pieces = pieces.iter().zip(&mut starts).map(|(piece, start)| {
                 let from = *start;
                 *start += match end {
@@ -233,7 +236,8 @@ impl Gathered {
         cancel: &CancelFlag,
     ) -> Result<(Vec<Entry>, Vec<u32>)> {
         let all = counts.iter().map(|&sets| sets as usize).sum();
-        let buckets = self.buckets(counts, steps_per_task(threads, all, LEAST_SETS));
+        let buckets =
+            self.buckets(counts, steps_per_task(threads, all, LEAST_SETS), threads.tuning);
         // The threads' counters together have no more places than there are sets.
         let pieces = self.pieces(threads);
         let tasks = (all / buckets.len().max(1)).min(pieces.len()).max(1);
@@ -278,12 +282,13 @@ impl Gathered {
     }
 
     /// Buckets of about `many` sets at most, where their first tokens differ.
-    fn buckets(&self, counts: &[u32], many: usize) -> Buckets {
+    fn buckets(&self, counts: &[u32], many: usize, tuning: Tuning) -> Buckets {
+        let step = tuning.size(SAMPLE_STEP);
         let is_large = |size: usize| counts[size] as usize > many;
         let mut samples: Vec<Vec<u64>> = vec![vec![]; counts.len()];
         if (0..counts.len()).any(is_large) {
             for piece in self.pieces(Threads::ONE) {
-                for (set, id) in self.sets_of_piece(piece).step_by(SAMPLE_STEP) {
+                for (set, id) in self.sets_of_piece(piece).step_by(step) {
                     let size = piece.part.size(id) as usize;
                     if is_large(size) {
                         samples[size].push(Entry::of(set, piece.part.tokens(id)).front);
@@ -428,8 +433,9 @@ impl Gathered {
 
 /// Where shares of about `share` sets each end, by key and size; the last one has no end. Sets of one
 /// key and size are in one share.
-fn group_cuts(pieces: &[Vec<Keyed>], share: usize) -> Vec<Option<(KeyId, u32)>> {
-    let samples = pieces.iter().flat_map(|piece| piece.iter().step_by(SAMPLE_STEP));
+fn group_cuts(pieces: &[Vec<Keyed>], share: usize, tuning: Tuning) -> Vec<Option<(KeyId, u32)>> {
+    let step = tuning.size(SAMPLE_STEP);
+    let samples = pieces.iter().flat_map(|piece| piece.iter().step_by(step));
     let mut samples: Vec<(KeyId, u32)> = samples.map(|keyed| keyed.group).collect();
     samples.sort_unstable();
     let sets: usize = pieces.iter().map(Vec::len).sum();

@@ -125,7 +125,7 @@ impl PreparedJoin for PreparedScanCount {
     fn open(&self, reservation: &dyn Memory) -> Result<Box<dyn Cursor>> {
         let (build, split) = (Arc::clone(&self.build), Arc::clone(&self.split));
         let worker = ScanCountWorker::try_new(build, split, self.spec, reservation)?;
-        Ok(Box::new(UnitCursor::new(worker)))
+        Ok(Box::new(UnitCursor::new(worker, self.spec.tuning)))
     }
 
     /// A group of its own, where all threads get several ranges.
@@ -133,7 +133,8 @@ impl PreparedJoin for PreparedScanCount {
         /// Ranges for each thread.
         const RANGES: usize = 8;
         let sets = self.build.len() as usize;
-        let group = Group::capacity(sets).min(sets / (RANGES * self.threads.count()));
+        let group =
+            Group::capacity(sets, self.threads.tuning).min(sets / (RANGES * self.threads.count()));
         (group as u32).max(1)
     }
 }

@@ -5,6 +5,7 @@ use std::ops::Range;
 use crate::error::Result;
 use crate::set::collection::SetCollection;
 use crate::set::runs::SetId;
+use crate::tuning::Size;
 use crate::util::cancel::CancelFlag;
 use crate::util::parallel::Threads;
 
@@ -65,19 +66,19 @@ impl Walk {
 }
 
 /// Bytes of counts that stay in a core's cache.
-pub(super) const SPAN: usize = if cfg!(test) { 16 } else { 1 << 18 };
+pub(super) const SPAN: Size = Size { usual: 1 << 18, small: 16 };
 
-/// Counts for each of some ranks how many of the sets have it, [`SPAN`] bytes of counts at a time.
+/// Counts for each of some ranks how many of the sets have it, `span` bytes of counts at a time.
 pub(super) fn count<C: Count>(
     build: &SetCollection,
     sets: impl Iterator<Item = SetId>,
     first: u32,
     counts: &mut [C],
-    cancel: &CancelFlag,
+    (span, cancel): (usize, &CancelFlag),
 ) -> Result<()> {
     let mut walk = Walk::new(build, sets, first);
     let mut start = first;
-    for slice in counts.chunks_mut(SPAN / size_of::<C>()) {
+    for slice in counts.chunks_mut(span / size_of::<C>()) {
         cancel.check()?;
         walk.count(build, start, slice);
         start = start.saturating_add(slice.len() as u32);

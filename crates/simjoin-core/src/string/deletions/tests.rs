@@ -3,6 +3,7 @@
 use super::{Deletions, Own, OwnProbes, OwnSearcher, Probes, Searcher, Symbols, residuals};
 use crate::engine::Match;
 use crate::string::rules::tests::{ALPHABETS, Random, textbook};
+use crate::tuning::Tuning;
 use crate::util::cancel::CancelFlag;
 use crate::util::parallel::Threads;
 
@@ -50,7 +51,7 @@ fn probes_find_all_strings_within_the_bound_and_no_other() {
         let k = 1 + round as u32 % 2;
         let threads = Threads::small(1 + round % 5);
         let index = Deletions::build(strings, 20..180, k, |_| 5, threads, &never()).unwrap();
-        let mut searcher = Searcher::new();
+        let mut searcher = Searcher::new(Tuning::small());
         let probes = (0..40)
             .map(|_| {
                 let base = strings.string(random.below(200));
@@ -93,7 +94,7 @@ fn a_self_join_by_ranges_finds_each_pair_once() {
         for part in [0..40, 40..41, 41..150] {
             let index =
                 Deletions::build(strings, part, k, |_| 0, Threads::small(2), &never()).unwrap();
-            let mut searcher = Searcher::new();
+            let mut searcher = Searcher::new(Tuning::small());
             let items = |probe: u32| 0..probe;
             let probes = Probes { strings, range: 0..150, seed: |_| 0, items, k };
             index.probe(&mut searcher, strings, &probes, &mut found, &mut || false).unwrap();
@@ -150,7 +151,7 @@ fn strings_of_one_collection_find_each_other() {
         let own = Own::build(strings, count, most, key, Threads::small(1 + round % 4), &never())
             .unwrap()
             .unwrap();
-        let mut searcher = OwnSearcher::default();
+        let mut searcher = OwnSearcher::new(Tuning::small());
         let first = |item: u32| key_starts[key(item) as usize];
         let expected = own_pairs(strings, &key_starts, most);
         for k in 0..=most {
@@ -174,13 +175,13 @@ fn strings_of_one_collection_find_each_other() {
 fn any_number_of_threads_makes_the_same_groups() {
     let mut random = Random(95);
     for k in 0..=2 {
-        let (symbols, starts) = joined(draw(&mut random, 900, 12, 3));
+        let (symbols, starts) = joined(draw(&mut random, 2_500, 12, 3));
         let strings = Symbols { symbols: &symbols, starts: &starts };
         let groups = |threads| {
-            let own = Own::build(strings, 900, k, |_| 0, threads, &never()).unwrap().unwrap();
+            let own = Own::build(strings, 2_500, k, |_| 0, threads, &never()).unwrap().unwrap();
             let mut found = vec![];
-            let probes = OwnProbes { strings, range: 0..900, first: |_| 0, k };
-            let (searcher, stop) = (&mut OwnSearcher::default(), &mut || false);
+            let probes = OwnProbes { strings, range: 0..2_500, first: |_| 0, k };
+            let (searcher, stop) = (&mut OwnSearcher::new(Tuning::small()), &mut || false);
             let candidates = own.probe(searcher, &probes, &mut found, stop).unwrap();
             (own, candidates, found)
         };
@@ -202,7 +203,7 @@ fn strings_without_neighbours_have_no_groups() {
     let empty = Own::build(none, 0, 2, |_| 0, Threads::small(3), &never()).unwrap().unwrap();
     assert!(own.bytes() < 500 * 4 + 100 && empty.bytes() < 100);
     let mut found = vec![];
-    let (searcher, stop) = (&mut OwnSearcher::default(), &mut || false);
+    let (searcher, stop) = (&mut OwnSearcher::new(Tuning::small()), &mut || false);
     let probes = OwnProbes { strings, range: 0..500, first: |_| 0, k: 2 };
     let candidates = own.probe(searcher, &probes, &mut found, stop).unwrap();
     assert_eq!((candidates, found.len()), (0, 500));
@@ -220,7 +221,7 @@ fn strings_of_other_seeds_are_not_met() {
     let mut out = vec![];
     let items = |_| 0..10;
     let probes = Probes { strings, range: 3..4, seed: |_| seed(1), items, k: 1 };
-    let search = &mut Searcher::new();
+    let search = &mut Searcher::new(Tuning::small());
     let candidates = index.probe(search, strings, &probes, &mut out, &mut || false).unwrap();
     assert_eq!(candidates, 5);
     assert!(out.iter().all(|found| found.build % 2 == 1 && found.detail == 0));

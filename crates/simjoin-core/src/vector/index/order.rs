@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use super::boxes::{FANOUT, PANEL};
 use crate::error::Result;
+use crate::tuning::Size;
 use crate::util::cancel::{CancelFlag, select_nth_unstable_by, sort_unstable_by_key};
 use crate::util::parallel::{Threads, for_each, map};
 use crate::vector::middle::spread;
@@ -117,11 +118,12 @@ fn by_quantiles(
     cancel: &CancelFlag,
 ) -> Result<()> {
     /// Points that one task orders.
-    const TASK: usize = if cfg!(test) { 1 << 8 } else { 1 << 14 };
+    const TASK: Size = Size { usual: 1 << 14, small: 1 << 8 };
+    let task = threads.tuning.size(TASK);
     let mut parts = vec![order];
-    while threads.count() > 1 && parts.iter().any(|part| part.len() > TASK) {
+    while threads.count() > 1 && parts.iter().any(|part| part.len() > task) {
         let halves = map(threads, parts, |part| {
-            match if part.len() > TASK { cut(points, part, cancel)? } else { None } {
+            match if part.len() > task { cut(points, part, cancel)? } else { None } {
                 Some(middle) => Ok(Vec::from(<[_; 2]>::from(part.split_at_mut(middle)))),
                 None => Ok(vec![part]),
             }

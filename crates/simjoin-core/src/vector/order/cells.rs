@@ -58,7 +58,7 @@ pub(super) fn refine(
     let mut near = Near::new(points);
     let mut rest = vec![(some, first)];
     while let Some((some, first)) = rest.pop() {
-        if some.len() <= Near::MOST {
+        if some.len() <= sizes.at_once {
             cancel.check()?;
             near.refine(some, first, sizes, &mut ends);
         } else if let Some((low, high)) = halves(points, some, first, sizes, cancel)? {

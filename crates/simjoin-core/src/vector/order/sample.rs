@@ -32,7 +32,7 @@ pub(super) fn share_in_reach(
     const LEAST: usize = 1 << 5;
     let part = some.len() as f64 / all.max(1) as f64;
     let block = (f64::from(BLOCK_ITEMS) * part.min(1.0).sqrt()).ceil().max(1.0) as usize;
-    refine_by(points, some, Sizes { block, group: block }, threads, cancel)?;
+    refine_by(points, some, Sizes::new(block, block, threads.tuning), threads, cancel)?;
     let width = 2 * points.dims;
     let mut ends = vec![0.0; some.len().div_ceil(block) * width];
     let threads = threads_for(threads, ROWS * ends.len());

@@ -220,6 +220,7 @@ pub(crate) fn spec(measure: Measure, threshold: f64, pairing: Pairing) -> JoinSp
         candidate_chunk: 1 << 16,
         simd: Simd::detect(),
         gpu: GpuOptions::default(),
+        tuning: Tuning::small(),
     }
 }
 
@@ -238,7 +239,8 @@ fn predicate_of(spec: &JoinSpec) -> Predicate {
 
 /// The join as the operator asks for it.
 pub(crate) fn match_spec_of(spec: &JoinSpec) -> MatchSpec {
-    let JoinSpec { bounds: _, probe_role, pairing, need, candidate_chunk, simd, gpu } = *spec;
+    let JoinSpec { bounds: _, probe_role, pairing, need, candidate_chunk, simd, gpu, tuning } =
+        *spec;
     let probe = match probe_role {
         Role::First => Side::Left,
         Role::Second => Side::Right,
@@ -252,7 +254,7 @@ pub(crate) fn match_spec_of(spec: &JoinSpec) -> MatchSpec {
         match_buffer: 1000,
         simd,
         gpu,
-        tuning: Tuning::small(),
+        tuning,
     }
 }
 

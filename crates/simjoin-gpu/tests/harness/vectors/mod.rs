@@ -44,7 +44,6 @@ pub(crate) fn collection(rows: &[Row]) -> Arc<Vectors> {
 
 /// The vectors with boxes, where some pairs are out of reach.
 fn ordered(rows: &[Row], threshold: Threshold) -> Arc<Vectors> {
-    simjoin_core::tuning::for_tests();
     let order = Some(OrderRequest { threshold, most_share: 1.0 });
     let cancel = CancelFlag::default();
     let how = Gathering { order, threads: Threads::small(2), cancel: &cancel, reserve: &|_| true };

@@ -3,13 +3,13 @@
 use crate::util::parallel::Threads;
 
 /// Residuals of a part, about.
-const PART: u64 = if cfg!(test) { 1 << 6 } else { 1 << 15 };
+const PART: u64 = 1 << 15;
 
 /// The most parts: each has a place that is written to.
 const MOST_PARTS: u64 = 1 << 11;
 
 /// Residuals of a chunk.
-const CHUNK: usize = if cfg!(test) { 2 } else { 512 };
+const CHUNK: usize = 512;
 
 /// The number of parts that residuals are spread over, a power of two.
 pub(super) fn part_count(residuals: u64) -> usize {

@@ -9,6 +9,7 @@ use super::lists::{Lists, Near};
 use super::written::{BLOCK, Written};
 use crate::error::Result;
 use crate::simd::{Floats, Simd, kernels};
+use crate::tuning::{Size, Tuning};
 use crate::util::cancel::CancelFlag;
 use crate::util::parallel::{Threads, for_each};
 use crate::vector::tile::{Element, PANEL, Panels, Rows, for_each_lane, products_of_panels};
@@ -95,10 +96,10 @@ type Pairs = Vec<(u32, Near)>;
 
 impl Grid<'_> {
     /// The vectors of a stripe that stays in the second cache with another one.
-    pub(super) fn stripe(forms: &Forms) -> usize {
-        const BYTES: usize = if cfg!(test) { 1 << 10 } else { 1 << 20 };
+    pub(super) fn stripe(forms: &Forms, tuning: Tuning) -> usize {
+        const BYTES: Size = Size { usual: 1 << 20, small: 1 << 10 };
         let of_vector = 4 * (forms.places() + forms.stride());
-        (BYTES / of_vector / BLOCK).clamp(1, 16) * BLOCK
+        (tuning.size(BYTES) / of_vector / BLOCK).clamp(1, 16) * BLOCK
     }
 
     /// Compares all rows with all columns.
