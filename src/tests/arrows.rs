@@ -185,6 +185,19 @@ fn only_the_session_names_the_published_systems() {
     assert_eq!(all, [src().join("session.rs")]);
 }
 
+/// What tests make small travels as a value.
+#[test]
+fn no_decision_hangs_on_whether_a_test_runs() {
+    const SWITCH: &str = concat!("cfg!", "(test)");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut all = vec![];
+    ["src", "crates", "python/src"]
+        .into_iter()
+        .for_each(|folder| files(&root.join(folder), &mut all));
+    all.retain(|path| fs::read_to_string(path).unwrap().contains(SWITCH));
+    assert!(all.is_empty(), "{all:?}");
+}
+
 /// No folder above the boundary names what only one family has.
 #[test]
 fn nothing_above_the_boundary_names_tokens() {
