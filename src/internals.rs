@@ -77,6 +77,11 @@ pub mod util {
     pub mod cancel {
         pub use crate::util::cancel::CancelFlag;
     }
+
+    /// Work on several threads.
+    pub mod parallel {
+        pub use crate::util::parallel::Threads;
+    }
 }
 
 /// Parts of sessions that the crates above this one use.

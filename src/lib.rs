@@ -90,7 +90,9 @@ mod structure;
 mod tests;
 
 pub use simjoin_core::predicate;
-pub(crate) use simjoin_core::{engine, error, set, simd, string, top, util, values, vector};
+pub(crate) use simjoin_core::{
+    engine, error, set, simd, string, top, tuning, util, values, vector,
+};
 
 pub use config::SimJoinOptions;
 pub use families::Families;

@@ -103,8 +103,6 @@ pub(crate) fn vectors() -> VectorFamily {
 
 /// The families of similarities of every session: sets of tokens, texts, and vectors.
 pub fn families() -> Families {
-    #[cfg(test)]
-    simjoin_core::tuning::for_tests();
     Families::new([
         Member {
             family: Arc::new(sets()),

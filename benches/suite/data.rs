@@ -18,6 +18,7 @@ use datafusion_simjoin::internals::engine::{EncodeInput, FinishContext, KeyDicti
 use datafusion_simjoin::internals::set::encode::finish;
 use datafusion_simjoin::internals::set::{BuildEncoder, SetCollection};
 use datafusion_simjoin::internals::util::cancel::CancelFlag;
+use datafusion_simjoin::internals::util::parallel::Threads;
 use parking_lot::Mutex;
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
@@ -215,7 +216,7 @@ pub fn encode(name: &str, lists: &[ArrayRef], threads: usize) -> Result<Encoded>
         base: 0,
         peak: &|| (),
         cancel: &cancel,
-        threads,
+        threads: Threads::usual(threads),
         meets_others: true,
         self_join: true,
         probe: None,

@@ -19,6 +19,7 @@ use datafusion_simjoin::internals::set::{Measure, SetCollection, SetFamily};
 use datafusion_simjoin::internals::simd::Simd;
 use datafusion_simjoin::internals::strategies;
 use datafusion_simjoin::internals::util::cancel::CancelFlag;
+use datafusion_simjoin::internals::util::parallel::Threads;
 use datafusion_simjoin::spec::{Call, Predicate, Side};
 
 use crate::data;
@@ -200,6 +201,7 @@ pub fn self_join_of(
         match_buffer: options.match_buffer.get(),
         simd,
         gpu,
+        tuning: Default::default(),
     };
     let pool = Arc::new(PeakPool::default());
     let shared: Arc<dyn MemoryPool> = Arc::clone(&pool) as _;
@@ -208,8 +210,12 @@ pub fn self_join_of(
 
     let processor_start = machine::processor_seconds();
     let start = Instant::now();
-    let context =
-        PrepareContext { reservation: &reservation, cancel: &cancel, threads, probes: None };
+    let context = PrepareContext {
+        reservation: &reservation,
+        cancel: &cancel,
+        threads: Threads::usual(threads),
+        probes: None,
+    };
     let (self_join, work, on_failure) = (true, f64::INFINITY, Arc::new(|_| {}));
     let of_device = DeviceRequest { choice: device, self_join, work, on_failure };
     let mut choice = matcher.choose(strategy, build, &spec, &of_device, context)?;
@@ -262,6 +268,7 @@ pub fn funnel_of(
         match_buffer: options.match_buffer.get(),
         simd: default_simd(),
         gpu: GpuOptions::default(),
+        tuning: Default::default(),
     };
     let mut funnel = Funnel::default();
     let items: Arc<dyn Collection> = Arc::<SetCollection>::clone(sets);

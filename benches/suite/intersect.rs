@@ -12,6 +12,7 @@ use datafusion::common::{Result, exec_err};
 use datafusion::prelude::SessionConfig;
 use datafusion_simjoin::internals::set::intersection::{Run, size, size_if_ascending};
 use datafusion_simjoin::internals::simd::Simd;
+use datafusion_simjoin::internals::util::parallel::Threads;
 
 use crate::generate::random::Random;
 use crate::{data, large};
@@ -48,20 +49,22 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     println!("common,threads,what,median_us,least_us,gb_per_s");
     for &share in &arguments.common {
         let (a, b) = lists(arguments, share);
-        let expected = size(simd, &a, &b, 1);
+        let expected = size(simd, &a, &b, Threads::ONE);
         for &threads in &arguments.threads {
             let bytes = size_of_val(&a[..]) + size_of_val(&b[..]);
             let print = |what: &str, times: (f64, f64)| {
                 let rate = bytes as f64 / times.0 / 1e3;
                 println!("{share},{threads},{what},{:.2},{:.2},{rate:.1}", times.0, times.1);
             };
-            let kernel = || Ok(size(simd, black_box(&a), black_box(&b), threads));
+            let kernel = || Ok(size(simd, black_box(&a), black_box(&b), Threads::usual(threads)));
             print("kernel", time(arguments, expected, kernel)?);
             let unknown = |keys| Run { keys: black_box(keys), known: false };
-            let checked = || match size_if_ascending(simd, unknown(&a), unknown(&b), threads) {
-                Some(size) => Ok(size),
-                None => exec_err!("the lists do not ascend"),
-            };
+            let checked =
+                || match size_if_ascending(simd, unknown(&a), unknown(&b), Threads::usual(threads))
+                {
+                    Some(size) => Ok(size),
+                    None => exec_err!("the lists do not ascend"),
+                };
             print("checked", time(arguments, expected, checked)?);
             let query = Query::new(&a, &b, threads)?;
             print("sql", time(arguments, expected, || query.run())?);

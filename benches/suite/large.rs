@@ -15,6 +15,7 @@ use datafusion_simjoin::config::{DeviceChoice, StrategyName};
 use datafusion_simjoin::internals::set::Measure;
 use datafusion_simjoin::internals::set::intersection::size;
 use datafusion_simjoin::internals::simd::Simd;
+use datafusion_simjoin::internals::util::parallel::Threads;
 use simjoin_core::Error;
 use simjoin_gpu::runtime::Device;
 use simjoin_published::intersection::{PinnedSets, Technique, Tuning, overlaps};
@@ -150,7 +151,7 @@ fn expected(sets: &[Vec<u32>]) -> Vec<(usize, u32)> {
     for second in 1..sets.len() {
         for first in 0..second {
             if number % step == 0 {
-                let common = size(Simd::detect(), &sets[first], &sets[second], 1);
+                let common = size(Simd::detect(), &sets[first], &sets[second], Threads::ONE);
                 expected.push((number, common as u32));
             }
             number += 1;

@@ -39,7 +39,8 @@ pub fn describe(folder: &Path) -> Result<()> {
         output("nvidia-smi", &["--query-gpu=name,driver_version", "--format=csv,noheader"]),
     );
     note("vectors", Some(vectors().join(" ")));
-    let (tests, scans) = (test_rate(default_simd()), scan_rate(default_simd()));
+    let (simd, usual) = (default_simd(), Default::default());
+    let (tests, scans) = (test_rate(simd, usual), scan_rate(simd, usual));
     note("rates", Some(format!("tests {tests:.2}, scans {scans:.2}")));
     note("date", output("date", &["-u", "+%Y-%m-%d %H:%M UTC"]));
     note("commit", output("git", &["describe", "--always", "--dirty"]));

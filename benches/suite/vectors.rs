@@ -15,6 +15,7 @@ use datafusion_simjoin::internals::engine::{
     AnyMatcher, Argument, Collection, EncodeInput, FinishContext, KeyDictionary,
 };
 use datafusion_simjoin::internals::util::cancel::CancelFlag;
+use datafusion_simjoin::internals::util::parallel::Threads;
 use datafusion_simjoin::internals::vector;
 use datafusion_simjoin::spec::{Call, Function, Predicate, Side};
 
@@ -169,7 +170,7 @@ impl Encoded {
             base: 0,
             peak: &|| (),
             cancel: &cancel,
-            threads: std::thread::available_parallelism().map_or(1, NonZero::get),
+            threads: Threads::usual(std::thread::available_parallelism().map_or(1, NonZero::get)),
             meets_others: true,
             self_join: true,
             probe: None,

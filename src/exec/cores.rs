@@ -2,6 +2,9 @@
 
 use datafusion::prelude::SessionConfig;
 
+use crate::operator::tuning::tuning_of;
+use crate::util::parallel::Threads;
+
 /// The cores that a process has for its tasks, as an extension of their session's configuration.
 ///
 /// Within one process a session's target partitions say how many threads may work. On a cluster
@@ -26,5 +29,10 @@ impl ProcessCores {
     pub fn threads(config: &SessionConfig) -> usize {
         let cores = config.get_extension::<Self>().map_or(usize::MAX, |cores| cores.0);
         config.target_partitions().min(cores).max(1)
+    }
+
+    /// These threads, with the tuning of the session.
+    pub(crate) fn of(config: &SessionConfig) -> Threads {
+        Threads::new(Self::threads(config), tuning_of(config))
     }
 }

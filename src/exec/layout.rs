@@ -17,6 +17,7 @@ use crate::engine::{AnyMatcher, MatchNeed, MatchSpec, Orders, ProbeRows};
 use crate::exec::sink::{Listed, PairSink, Sink};
 use crate::families::Bound;
 use crate::spec::{CountOf, Need, OutputColumn, Residual, ResidualColumn, Side, SimilarityJoin};
+use crate::tuning::Tuning;
 
 /// A comparison of a column of each side (`a.id < b.id`), decided on ranks without evaluating an
 /// expression.
@@ -122,6 +123,8 @@ impl JoinLayout {
             match_buffer: options.match_buffer.get(),
             simd: options.simd.form(),
             gpu: options.gpu(),
+            // That of the session, once it is known.
+            tuning: Tuning::default(),
         };
         let counts_partners = join.output.iter().all(|column| match column {
             OutputColumn::Count(CountOf::NonNull(side, _)) => {

@@ -254,9 +254,9 @@ impl SetSimilarityJoinExec {
     ) -> Result<impl Future<Output = Result<(Built, Arc<ProbeClock>)>> + Send + use<>> {
         let chosen = Arc::clone(&self.chosen);
         let show: ShowChoices = Arc::new(move |text| *chosen.lock() = Some(text));
-        let threads = ProcessCores::threads(context.session_config());
+        let threads = ProcessCores::of(context.session_config());
         let builds = self.partition_count() / partitions.max(1);
-        let threads = (threads / builds.max(1)).max(1);
+        let threads = threads.at_most(threads.count() / builds.max(1));
         let has_disk = context.runtime_env().disk_manager.tmp_files_enabled();
         let plan = BuildPlan {
             layout: Arc::clone(&self.layout),
@@ -265,7 +265,7 @@ impl SetSimilarityJoinExec {
             device: self.options.device,
             partitions,
             threads,
-            readers: threads,
+            readers: threads.count(),
             metrics: BuildMetrics::new(&self.metrics),
             on_choice: {
                 let show = Arc::clone(&show);

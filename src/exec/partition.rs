@@ -99,7 +99,7 @@ impl ProbePartition {
     fn join_on_disk(&self, build: &Arc<SpilledBuild>) -> Result<Arc<SpilledJoin>> {
         let Some(inputs) = &self.probe else { return build.join_shared(|| Ok(vec![])) };
         let rows = &self.metrics.counters.rows;
-        let slices = |stream| Slices::new(stream, rows.clone());
+        let slices = |stream| Slices::new(stream, rows.clone(), build.tuning());
         match inputs.are_shared() {
             true => build.join_shared(|| Ok(inputs.take_all()?.into_iter().map(slices).collect())),
             // The other partitions join their own rows, perhaps in other processes.

@@ -24,6 +24,7 @@ use crate::families;
 use crate::set::Measure;
 use crate::spec::*;
 use crate::strategies::of_sets;
+use crate::tests::small;
 
 mod memory;
 mod modes;
@@ -239,7 +240,8 @@ impl Case {
 }
 
 async fn run(exec: Arc<dyn ExecutionPlan>, batch_size: usize) -> Result<Vec<RecordBatch>> {
-    let config = SessionConfig::new().with_batch_size(batch_size).with_target_partitions(3);
+    let config = small(SessionConfig::new());
+    let config = config.with_batch_size(batch_size).with_target_partitions(3);
     collect(exec, Arc::new(TaskContext::default().with_session_config(config))).await
 }
 

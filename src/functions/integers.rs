@@ -18,7 +18,7 @@ use super::scores::values;
 use crate::set::Measure;
 use crate::set::intersection::{Key, Run, SignedKey, size, size_if_ascending, sort_distinct};
 use crate::simd::Simd;
-use crate::util::parallel;
+use crate::util::parallel::{self, Threads};
 
 /// The properties of an integer type that matter for comparisons.
 #[derive(Debug, Clone, Copy)]
@@ -40,7 +40,7 @@ pub(super) fn compare(
     a: &ListColumn,
     b: &ListColumn,
     rows: usize,
-    threads: usize,
+    threads: Threads,
 ) -> Option<Result<ArrayRef>> {
     let (kind_a, kind_b) = (kind(a.element_type()), kind(b.element_type()));
     let (kind_a, kind_b) = (kind_a.or(kind_b)?, kind_b.or(kind_a)?);
@@ -63,7 +63,7 @@ struct ListPairs<'a> {
     a: &'a ListColumn,
     b: &'a ListColumn,
     rows: usize,
-    threads: usize,
+    threads: Threads,
 }
 
 impl<'a> ListPairs<'a> {
@@ -98,7 +98,7 @@ impl<'a> ListPairs<'a> {
 
     fn values<A, B>(
         &self,
-        overlap: impl Fn(&mut RowSet<'a, A>, &mut RowSet<'a, B>, Simd, usize) -> Result<u64>,
+        overlap: impl Fn(&mut RowSet<'a, A>, &mut RowSet<'a, B>, Simd, Threads) -> Result<u64>,
     ) -> Result<ArrayRef>
     where
         A: ArrowPrimitiveType<Native: Key>,
@@ -238,17 +238,17 @@ impl<'a, T: ArrowPrimitiveType<Native: Key>> RowSet<'a, T> {
 
     /// The number of values that the current rows have in common.
     #[inline]
-    fn overlap(&mut self, other: &mut Self, simd: Simd, threads: usize) -> Result<u64> {
+    fn overlap(&mut self, other: &mut Self, simd: Simd, threads: Threads) -> Result<u64> {
         if let Some(common) = size_if_ascending(simd, self.run(), other.run(), threads) {
             (self.is_run, other.is_run) = (true, true);
             return Ok(common);
         }
         let steps = self.keys().len() + other.keys().len();
-        if parallel::threads_for(threads, steps) == 1 {
+        if parallel::threads_for(threads, steps).count() == 1 {
             self.settle(simd);
             other.settle(simd);
         } else {
-            parallel::for_each(2, vec![&mut *self, &mut *other], |side| {
+            parallel::for_each(threads.at_most(2), vec![&mut *self, &mut *other], |side| {
                 side.settle(simd);
                 Ok(())
             })?;
@@ -262,7 +262,7 @@ impl<'a, T: ArrowPrimitiveType<Native: Key>> RowSet<'a, T> {
         &mut self,
         other: &mut RowSet<'_, U>,
         simd: Simd,
-        threads: usize,
+        threads: Threads,
     ) -> Result<u64>
     where
         T::Native: SignedKey<Unsigned = U::Native>,

@@ -14,6 +14,7 @@ use datafusion::logical_expr::{
 use super::columns::ListColumn;
 use super::{documentation, integers, overlap, wrong_count};
 use crate::set::Measure;
+use crate::util::parallel::Threads;
 use crate::values::{TokenKind, list_element_type};
 
 /// A similarity measure over two lists, each read as the set of its elements that are not NULL.
@@ -128,6 +129,7 @@ impl ScalarUDFImpl for SimilarityUdf {
         let all_scalar = matches!((a, b), (ColumnarValue::Scalar(_), ColumnarValue::Scalar(_)));
         let rows = if all_scalar { 1 } else { args.number_rows };
         let threads = args.config_options.execution.target_partitions;
+        let threads = Threads::usual(threads);
         let values = evaluate(self.measure, &read(a)?, &read(b)?, rows, threads)?;
         if all_scalar {
             return Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&values, 0)?));
@@ -159,7 +161,7 @@ fn evaluate(
     a: &ListColumn,
     b: &ListColumn,
     rows: usize,
-    threads: usize,
+    threads: Threads,
 ) -> Result<ArrayRef> {
     match integers::compare(measure, a, b, rows, threads) {
         Some(values) => values,

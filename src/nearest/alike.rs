@@ -21,6 +21,7 @@ use super::table::RowTable;
 use crate::engine::{Distinct, ItemRows};
 use crate::operator::errors::is_out_of_memory;
 use crate::util::cancel::CancelFlag;
+use crate::util::parallel::Threads;
 
 /// A column of all rows of a table. `memory` grows by its parts and by a copy.
 pub(super) fn column(
@@ -87,7 +88,7 @@ impl ItemRows for Alike {
 pub(super) fn first_rows(
     table: &RowTable,
     expressions: &[&PhysicalExprRef],
-    threads: usize,
+    threads: Threads,
     memory: &MemoryReservation,
     cancel: &CancelFlag,
 ) -> Result<Vec<u32>> {

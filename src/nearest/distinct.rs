@@ -29,16 +29,17 @@ use super::table::RowTable;
 use crate::operator::errors::is_out_of_memory;
 use crate::spec::{Nearest, NearestJoin, Residual, ResidualColumn, Side};
 use crate::top::TopK;
+use crate::tuning::Size;
 use crate::util::cancel::CancelFlag;
 
 /// Pairs of rows below which all of them are searched.
-const FEW_PAIRS: usize = if cfg!(test) { 1 << 6 } else { 1 << 18 };
+const FEW_PAIRS: Size = Size { usual: 1 << 18, small: 1 << 6 };
 
 /// Pairs of equal rows of a side, for each row of it, that take as long as finding the equal rows.
-const EQUAL_PAIRS: f64 = if cfg!(test) { 1.2 } else { 16.0 };
+const EQUAL_PAIRS: Size<f64> = Size { usual: 16.0, small: 1.2 };
 
 /// The factor by which there are fewer pairs of items than of rows, at least.
-const FEWER: usize = if cfg!(test) { 1 } else { 4 };
+const FEWER: Size = Size { usual: 4, small: 1 };
 
 /// Items that are found beyond the number of neighbours, where a condition decides pairs of rows.
 const SPARE: usize = 3;
@@ -222,7 +223,7 @@ impl Told {
         [Side::Left, Side::Right].iter().any(|side| {
             let table = if *side == Side::Left { &run.left } else { &run.right };
             let pairs = equal_pairs(table, &self.of(*side));
-            pairs > EQUAL_PAIRS * table.rows() as f64
+            pairs > run.threads().tuning.size(EQUAL_PAIRS) * table.rows() as f64
         })
     }
 }
@@ -256,7 +257,7 @@ impl InMemorySearch {
         best: &Arc<TopK>,
         carried: Option<&TopK>,
     ) -> Result<Option<Vec<u32>>> {
-        if rows.len().saturating_mul(self.right_rows()) < FEW_PAIRS {
+        if rows.len().saturating_mul(self.right_rows()) < self.threads().tuning.size(FEW_PAIRS) {
             return Ok(None);
         }
         // Lists of places.
@@ -354,7 +355,8 @@ impl InMemorySearch {
             };
             let of_items = left.len().saturating_mul(right.len());
             let of_rows = rows.len().saturating_mul(right_rows.len());
-            Ok((of_items.saturating_mul(FEWER) <= of_rows).then_some([left, right]))
+            let fewer = self.threads().tuning.size(FEWER);
+            Ok((of_items.saturating_mul(fewer) <= of_rows).then_some([left, right]))
         };
         let (mut both, mut condition) = (None, None);
         if let Some(of_pair) = self.condition() {

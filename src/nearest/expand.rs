@@ -19,12 +19,13 @@ use super::run::InMemorySearch;
 use crate::exec::layout::row_order_of;
 use crate::spec::Residual;
 use crate::top::{ScoreKey, TopK, score_of};
+use crate::tuning::Size;
 
 /// Left rows that a task takes on at a time.
-const CHUNK: usize = if cfg!(test) { 1 << 3 } else { 1 << 10 };
+const CHUNK: Size = Size { usual: 1 << 10, small: 1 << 3 };
 
-/// Pairs of rows, about, that are held against a condition at once.
-const BLOCK: usize = if cfg!(test) { 1 << 5 } else { 1 << 13 };
+/// [`Expand::block`].
+const BLOCK: Size = Size { usual: 1 << 13, small: 1 << 5 };
 
 /// The pairs of a row that are its best, where more are as good as the last one of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,6 +52,8 @@ pub(super) struct Expand {
     condition: Option<Residual>,
     /// A comparison that the condition implies.
     compared: Option<Compared>,
+    /// Pairs of rows, about, that are held against a condition at once.
+    block: usize,
     _memory: MemoryReservation,
 }
 
@@ -175,8 +178,8 @@ impl Expand {
             }
             None => None,
         };
-        let rows = rows.to_vec();
-        Ok(Self { run, rows, ties, right, condition, compared, _memory: memory })
+        let (rows, block) = (rows.to_vec(), run.threads().tuning.size(BLOCK));
+        Ok(Self { run, rows, ties, right, condition, compared, block, _memory: memory })
     }
 
     /// Offers `best` the pairs of the rows of left items, whose nearest items are `found`: `asked` of them, where
@@ -194,18 +197,19 @@ impl Expand {
         let found = Arc::new(ItemNeighbours { left, best: found, asked });
         let next = Arc::new(AtomicUsize::new(0));
         let mut tasks = JoinSet::new();
-        for _ in 0..self.run.threads().max(1) {
+        let chunk = self.run.threads().tuning.size(CHUNK);
+        for _ in 0..self.run.threads().count() {
             let (this, best, next) = (Arc::clone(&self), Arc::clone(best), Arc::clone(&next));
             let found = Arc::clone(&found);
             tasks.spawn(async move {
                 let mut left = vec![];
                 loop {
-                    let first = next.fetch_add(CHUNK, Relaxed);
+                    let first = next.fetch_add(chunk, Relaxed);
                     let all = found.left.all().len();
                     if first >= all {
                         return Ok::<_, DataFusionError>(left);
                     }
-                    let places = first..all.min(first + CHUNK);
+                    let places = first..all.min(first + chunk);
                     this.offer_some(&found, places, &best, &mut left).await?;
                 }
             });
@@ -263,7 +267,7 @@ impl Expand {
             }
             first.push(entry);
         }
-        for rows in rows.chunks((BLOCK / first.len().max(1)).max(1)) {
+        for rows in rows.chunks((self.block / first.len().max(1)).max(1)) {
             let pairs = rows
                 .iter()
                 .flat_map(|place| first.iter().map(move |(key, partner)| (*place, *partner, *key)));
@@ -300,13 +304,13 @@ impl Expand {
         loop {
             let (mut lefts, mut rights, mut taken) = (vec![], vec![], vec![]);
             for (at, open) in active.iter_mut().enumerate() {
-                open.take(at, BLOCK.saturating_sub(taken.len()), &mut taken);
+                open.take(at, self.block.saturating_sub(taken.len()), &mut taken);
             }
-            while taken.len() < BLOCK
+            while taken.len() < self.block
                 && let Some(place) = waiting.next()
             {
                 let mut open = open(place);
-                open.take(active.len(), BLOCK - taken.len(), &mut taken);
+                open.take(active.len(), self.block - taken.len(), &mut taken);
                 active.push(open);
             }
             if active.is_empty() {
@@ -379,7 +383,7 @@ impl OpenRow<'_> {
                 }
             }
         }
-        self.step = self.step.saturating_mul(2).min(BLOCK);
+        self.step = self.step.saturating_mul(2).min(self.candidates.expand.block);
     }
 }
 

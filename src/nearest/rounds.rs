@@ -1,6 +1,5 @@
 //! The bounds of the rounds.
 
-use std::ops::Range;
 use std::sync::Arc;
 
 use datafusion::common::Result;
@@ -8,16 +7,17 @@ use datafusion::common::Result;
 use super::run::{InMemorySearch, LeftRows};
 use crate::spec::{Function, Order};
 use crate::top::{TopK, score_of};
+use crate::tuning::Size;
 
 /// Left rows of a sample.
 const LEFT_SAMPLE: usize = 64;
 
 /// Right rows of a sample, at least and at most: enough for about two neighbours of `k` where that is
-/// within these limits. Tests have few rows, and several rounds all the same.
-const RIGHT_SAMPLE: Range<usize> = if cfg!(test) { 16..17 } else { 1 << 12..1 << 17 };
+/// within these limits.
+const RIGHT_SAMPLE: Size<[usize; 2]> = Size { usual: [1 << 12, 1 << 17], small: [16, 17] };
 
 /// Pairs of rows that a last round may look at without a narrower one before it.
-const FEW_PAIRS: usize = if cfg!(test) { 1 << 6 } else { 1 << 18 };
+const FEW_PAIRS: Size = Size { usual: 1 << 18, small: 1 << 6 };
 
 /// The parts of a sample whose rows are to have their neighbours within the bounds of two rounds.
 const SERVED: [f64; 2] = [0.8, 0.95];
@@ -96,7 +96,8 @@ impl Rounds {
         active: &[u32],
     ) -> Result<(f64, bool)> {
         let right = run.right_rows();
-        let is_small = active.len().saturating_mul(right) <= FEW_PAIRS || right <= run.count();
+        let few_pairs = run.threads().tuning.size(FEW_PAIRS);
+        let is_small = active.len().saturating_mul(right) <= few_pairs || right <= run.count();
         if self.follows && !self.planned.is_empty() {
             // These bounds are cheaper than the last one for any number of pairs.
         } else if is_small {
@@ -128,7 +129,8 @@ impl Rounds {
         };
         let left: Vec<u32> = every(active.len(), LEFT_SAMPLE).map(|at| active[at]).collect();
         let rows = run.right_rows();
-        let wanted = (2 * rows / run.count()).clamp(RIGHT_SAMPLE.start, RIGHT_SAMPLE.end);
+        let [least, most] = run.threads().tuning.size(RIGHT_SAMPLE);
+        let wanted = (2 * rows / run.count()).clamp(least, most);
         let right: Vec<u32> = every(rows, wanted).map(|row| row as u32).collect();
         // As many neighbours in the sample as k are of all rows; at least one, which is farther.
         let share = right.len() as f64 / rows.max(1) as f64;

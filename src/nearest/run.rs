@@ -22,6 +22,7 @@ use crate::families::Families;
 use crate::operator::errors::is_out_of_memory;
 use crate::spec::{Nearest, NearestJoin, Residual, ResidualColumn, Side, value_array};
 use crate::top::{TopK, key_of};
+use crate::util::parallel::Threads;
 
 /// Left rows that are joined, in the order of their numbers.
 #[derive(Debug, Clone, Copy)]
@@ -126,9 +127,9 @@ impl InMemorySearch {
         self.nearest().count.get().min(self.right_rows()).max(1)
     }
 
-    /// The tasks that share work.
-    pub(super) fn threads(&self) -> usize {
-        ProcessCores::threads(self.context.session_config())
+    /// The threads that share work.
+    pub(super) fn threads(&self) -> Threads {
+        ProcessCores::of(self.context.session_config())
     }
 
     /// The left rows that may have neighbours: rows whose argument is NULL have none. An argument that is
@@ -232,7 +233,7 @@ impl InMemorySearch {
         let pairs = Arc::new(pairs);
         let numbers = numbers_of(&active, rows).into();
         let count = active.len();
-        pairs.offer(numbers, active.into(), best, self.threads()).await?;
+        pairs.offer(numbers, active.into(), best, self.threads().count()).await?;
         let way = Way::Pairs;
         (self.on_round)(Round { way, rows: count, served: count, of_items: false });
         Ok(())
@@ -326,7 +327,7 @@ impl InMemorySearch {
             tables: [&self.left, &self.right],
             rows: [Some(left).filter(|_| !all_left), right],
             itself: self.itself && all_left && right.is_none(),
-            partitions: self.threads(),
+            partitions: self.threads().count(),
         };
         let (output, schema) = numbered.output(search.predicate.call, &search.arguments)?;
         let join = self.join.matches(search, bound, output, schema);

@@ -11,7 +11,7 @@ use super::forest::Forest;
 use super::nodes::{NodeType, Nodes};
 use crate::util::cancel::CancelFlag;
 use crate::util::forest::atomics;
-use crate::util::parallel;
+use crate::util::parallel::{self, Threads};
 
 /// Ids that a thread takes on at a time.
 const SLICE: u32 = 1 << 16;
@@ -101,7 +101,7 @@ impl Labels {
         node_type: NodeType,
         nodes: Nodes,
         forests: Vec<Forest>,
-        threads: usize,
+        threads: Threads,
         memory: MemoryReservation,
         cancel: &CancelFlag,
     ) -> Result<Self> {

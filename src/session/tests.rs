@@ -8,6 +8,7 @@ use super::*;
 use crate::config::{BuildSideChoice, StrategyName};
 use crate::functions::expr_fn::jaccard;
 use crate::spec::Side;
+use crate::tests::small;
 
 #[derive(Debug)]
 struct OwnPlanner;
@@ -25,7 +26,7 @@ impl QueryPlanner for OwnPlanner {
 
 fn builder() -> SessionStateBuilder {
     SessionStateBuilder::new_with_default_features()
-        .with_config(SessionConfig::new().with_information_schema(true))
+        .with_config(small(SessionConfig::new()).with_information_schema(true))
 }
 
 fn context(builder: SessionStateBuilder) -> SessionContext {

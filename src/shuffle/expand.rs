@@ -20,6 +20,7 @@ use datafusion::physical_plan::{
 use futures::{StreamExt, TryStreamExt};
 
 use crate::operator::once::{OnceExecution, OnceFut};
+use crate::operator::tuning::tuning_of;
 use crate::shuffle::grid::{GridPairs, GridSpec};
 use crate::shuffle::histogram::Histogram;
 use crate::shuffle::placed::PlacedRows;
@@ -233,11 +234,12 @@ impl ExecutionPlan for AxisGridExec {
         let input = self.input.execute(partition, Arc::clone(&context))?;
         let reader = self.rows.reader(&input.schema())?;
         let metrics = GridMetrics::new(&self.metrics, partition);
-        let batch_size = context.session_config().batch_size().max(1);
+        let config = context.session_config();
+        let sizes = (config.batch_size().max(1), tuning_of(config));
         let schema = self.schema();
         let expanded = futures::stream::once(async move {
             let routes = routes.await.map_err(DataFusionError::Shared)?;
-            let sender = Sender::new(routes, reader, metrics, schema, batch_size);
+            let sender = Sender::new(routes, reader, metrics, schema, sizes);
             Ok::<_, DataFusionError>(sender.into_stream(input))
         });
         let stream = Box::pin(expanded.try_flatten());

@@ -26,9 +26,10 @@ use crate::shuffle::place::{PlacesOfTile, place_of};
 use crate::shuffle::placed::PlacedReader;
 use crate::shuffle::tiling::Tiling;
 use crate::spec::Side;
+use crate::tuning::{Size, Tuning};
 
 /// Rows looked at without yielding to the runtime.
-const ROWS_PER_SLICE: usize = if cfg!(test) { 5 } else { 8192 };
+const ROWS_PER_SLICE: Size = Size { usual: 8192, small: 5 };
 
 /// The name of the column that holds a row's tile.
 pub(crate) const TILE_COLUMN: &str = "__simjoin_tile";
@@ -161,6 +162,7 @@ pub(crate) struct Sender {
     /// For each key class and position, where rows may be sent.
     cache: HashMap<(u32, u32), Vec<PlacesOfTile>>,
     batch_size: usize,
+    tuning: Tuning,
 }
 
 impl Sender {
@@ -169,10 +171,10 @@ impl Sender {
         reader: PlacedReader,
         metrics: GridMetrics,
         schema: SchemaRef,
-        batch_size: usize,
+        (batch_size, tuning): (usize, Tuning),
     ) -> Self {
         metrics.tasks.set_max(routes.busy_tasks());
-        Self { routes, reader, metrics, schema, cache: HashMap::new(), batch_size }
+        Self { routes, reader, metrics, schema, cache: HashMap::new(), batch_size, tuning }
     }
 
     /// The rows of `input`, each once for each of its tasks.
@@ -209,7 +211,7 @@ impl Sender {
                         }
                     },
                 };
-                let rows = ROWS_PER_SLICE.min(batch.num_rows() - start);
+                let rows = s.sender.tuning.size(ROWS_PER_SLICE).min(batch.num_rows() - start);
                 let slice = batch.slice(start, rows);
                 if start + rows < batch.num_rows() {
                     s.batch = Some((batch, start + rows));

@@ -1,7 +1,18 @@
 //! Tests of the crate's structure: the directions in which folders depend on each other, and the smallest family of similarities, which runs through everything above the boundary. [`statements`]
 //! holds the statements of a family against nested loops.
 
+use std::sync::Arc;
+
+use datafusion::prelude::SessionConfig;
+
+use crate::tuning::Tuning;
+
 mod arrows;
 mod families;
 mod near;
 pub(crate) mod statements;
+
+/// A session that takes every part for few rows.
+pub(crate) fn small(config: SessionConfig) -> SessionConfig {
+    config.with_extension(Arc::new(Tuning::small()))
+}

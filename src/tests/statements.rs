@@ -23,6 +23,7 @@ use rand::rngs::StdRng;
 use crate::SimJoinContextExt;
 use crate::config::{DeviceChoice, DistributionChoice, RowLimit, SimJoinOptions, SpillChoice};
 use crate::plan::ClusterPlanning;
+use crate::tests::small;
 
 /// How a statement is run.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -80,7 +81,7 @@ impl Setup {
         install: impl FnOnce(SessionStateBuilder) -> Result<SessionStateBuilder>,
     ) -> Result<SessionContext> {
         let Self { way, partitions, batch_size, mut options } = self;
-        let mut config = config(partitions, batch_size);
+        let mut config = small(config(partitions, batch_size));
         let mut runtime = RuntimeEnvBuilder::new();
         match way {
             Way::Memory => {}

@@ -10,6 +10,7 @@ use datafusion_simjoin::config::GpuOptions;
 use datafusion_simjoin::internals::engine::{MatchNeed, PrepareContext};
 use datafusion_simjoin::internals::set::Measure;
 use datafusion_simjoin::internals::util::cancel::CancelFlag;
+use datafusion_simjoin::internals::util::parallel::Threads;
 use simjoin_gpu::set::bitmap::{FixedTiles, Residence, TileKernel};
 
 use crate::csv::CsvWriter;
@@ -113,8 +114,12 @@ fn run_point(
     let reservation = MemoryConsumer::new("tiles").register(&pool);
     let cancel = CancelFlag::default();
     let threads = arguments.threads;
-    let context =
-        PrepareContext { reservation: &reservation, cancel: &cancel, threads, probes: None };
+    let context = PrepareContext {
+        reservation: &reservation,
+        cancel: &cancel,
+        threads: Threads::usual(threads),
+        probes: None,
+    };
     let start = Instant::now();
     let prepared = tiles.prepare_on_device(sets, spec, &device, context)?;
     let prepare = start.elapsed().as_secs_f64();

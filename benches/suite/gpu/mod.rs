@@ -62,6 +62,7 @@ fn spec(measure: Measure, threshold: f64, need: MatchNeed, gpu: GpuOptions) -> J
         candidate_chunk: 1 << 14,
         simd: engine::default_simd(),
         gpu,
+        tuning: Default::default(),
     }
 }
 

@@ -14,6 +14,7 @@ use datafusion_simjoin::internals::set::{
     Candidate, CandidateChunk, CandidateFilter, CandidateSource, SourceProgress,
 };
 use datafusion_simjoin::internals::util::cancel::CancelFlag;
+use datafusion_simjoin::internals::util::parallel::Threads;
 use simjoin_core::memory::Memory;
 
 use crate::data;
@@ -181,8 +182,12 @@ pub fn filter(
     let pool: Arc<dyn MemoryPool> = Arc::new(UnboundedMemoryPool::default());
     let reservation = MemoryConsumer::new("filter").register(&pool);
     let cancel = CancelFlag::default();
-    let context =
-        PrepareContext { reservation: &reservation, cancel: &cancel, threads, probes: None };
+    let context = PrepareContext {
+        reservation: &reservation,
+        cancel: &cancel,
+        threads: Threads::usual(threads),
+        probes: None,
+    };
     match filter {
         Filter::Allpairs => {
             let index = Arc::new(PrefixIndex::try_new(Arc::clone(sets), *spec, context)?);

@@ -13,7 +13,7 @@ use crate::structure::{assert_directions, assert_no_tokens, assert_rings};
 /// The folders that each folder may use.
 const ALLOWED: [(&str, &[&str]); 14] = [
     ("datafusion", &["error", "memory"]),
-    ("engine", &["error", "memory", "predicate", "simd", "util", "values"]),
+    ("engine", &["error", "memory", "predicate", "simd", "tuning", "util", "values"]),
     ("error", &[]),
     (
         "library",
@@ -36,10 +36,10 @@ const ALLOWED: [(&str, &[&str]); 14] = [
     ("predicate", &["error"]),
     ("set", &["engine", "error", "memory", "predicate", "simd", "tuning", "util", "values"]),
     ("simd", &[]),
-    ("string", &["engine", "error", "memory", "predicate", "simd", "util", "values"]),
+    ("string", &["engine", "error", "memory", "predicate", "simd", "tuning", "util", "values"]),
     ("top", &["error", "memory", "predicate"]),
     ("tuning", &[]),
-    ("util", &["error", "simd"]),
+    ("util", &["error", "simd", "tuning"]),
     ("values", &["error", "util"]),
     ("vector", &["engine", "error", "memory", "predicate", "simd", "tuning", "util", "values"]),
 ];

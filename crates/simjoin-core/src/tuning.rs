@@ -1,23 +1,40 @@
-//! Small sizes for tests.
+//! Sizes that tests make small.
 //!
-//! Searches and strategies begin to pay at sizes that take tests too long. The tests of this crate, and those
-//! of crates above it that ask for it, reach every part with few rows. Answers do not depend on it.
+//! Searches and strategies begin to pay at sizes that take tests too long, and work is divided into pieces
+//! that small inputs do not fill. Tests pass [`Tuning::small`] to reach every part with few rows.
 
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-
-static SMALL: AtomicBool = AtomicBool::new(false);
-
-/// Lets this process take parts for few rows, too, that pay for many.
-pub fn for_tests() {
-    SMALL.store(true, Relaxed);
+/// The sizes from which on parts of a search are taken, and those of pieces of work: the usual ones by
+/// default. Answers do not depend on it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Tuning {
+    is_small: bool,
 }
 
-/// A size: `small` for tests.
-pub(crate) fn small_or(small: usize, usual: usize) -> usize {
-    if is_for_tests() { small } else { usual }
+impl Tuning {
+    /// The sizes of the product.
+    pub const USUAL: Self = Self { is_small: false };
+
+    /// Small sizes, for tests.
+    pub const fn small() -> Self {
+        Self { is_small: true }
+    }
+
+    /// Whether sizes are small.
+    pub fn is_small(self) -> bool {
+        self.is_small
+    }
+
+    /// The value that a size has.
+    pub fn size<T>(self, size: Size<T>) -> T {
+        if self.is_small { size.small } else { size.usual }
+    }
 }
 
-/// Whether parts are taken for few rows, too.
-pub fn is_for_tests() -> bool {
-    cfg!(test) || SMALL.load(Relaxed)
+/// A size, or a figure like one, that tests make small.
+#[derive(Debug, Clone, Copy)]
+pub struct Size<T = usize> {
+    /// The value of the product.
+    pub usual: T,
+    /// The value for [`Tuning::small`].
+    pub small: T,
 }

@@ -10,7 +10,7 @@ const BELOW: [&str; 5] = ["engine", "error", "memory", "tuning", "util"];
 
 /// The folders that each folder may use.
 const ALLOWED: [(&str, &[&str]); 5] = [
-    ("offload", &["engine", "error", "memory", "runtime", "util"]),
+    ("offload", &["engine", "error", "memory", "runtime", "tuning", "util"]),
     ("runtime", &["error", "util"]),
     ("set", &["engine", "error", "memory", "offload", "runtime", "util"]),
     ("string", &["engine", "error", "memory", "offload", "runtime", "util"]),

@@ -40,7 +40,7 @@ mod structure;
 #[cfg(test)]
 mod structure_tests;
 
-pub(crate) use simjoin_core::{engine, error, memory, set, vector};
+pub(crate) use simjoin_core::{engine, error, memory, set, tuning, vector};
 #[cfg(test)]
 pub(crate) use simjoin_core::{simd, util};
 

@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 use crate::structure::{assert_directions, assert_rings};
 
 /// The folders of `simjoin-core`.
-const BELOW: [&str; 5] = ["engine", "error", "memory", "set", "vector"];
+const BELOW: [&str; 6] = ["engine", "error", "memory", "set", "tuning", "vector"];
 
 /// The folders that each folder may use.
 const ALLOWED: [(&str, &[&str]); 5] = [
-    ("groupjoin", &["engine", "error", "memory", "set", "verified"]),
+    ("groupjoin", &["engine", "error", "memory", "set", "tuning", "verified"]),
     ("indexed", &["engine", "error", "set"]),
     ("intersection", &[]),
     ("points", &["engine", "error", "memory", "vector"]),

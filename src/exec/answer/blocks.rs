@@ -415,6 +415,7 @@ mod tests {
     use crate::exec::rows::ranks::Ranks;
     use crate::set::{BuildEncoder, SetCollection};
     use crate::util::cancel::CancelFlag;
+    use crate::util::parallel::Threads;
 
     /// Rows with `kinds` different sets of one token; some rows have none.
     fn collection(rng: &mut StdRng, rows: usize, kinds: i64) -> SetCollection {
@@ -472,7 +473,10 @@ mod tests {
                 let column: ArrayRef = Arc::new(column.collect::<Int64Array>());
                 let cancel = CancelFlag::default();
                 let groups = sets.groups_mut();
-                ranks = Some(Ranks::of_rows(0, &column, &[], groups, false, 2, &cancel).unwrap());
+                ranks = Some(
+                    Ranks::of_rows(0, &column, &[], groups, false, Threads::small(2), &cancel)
+                        .unwrap(),
+                );
             }
             let mut matches = vec![];
             for probe in 0..sets.len() {

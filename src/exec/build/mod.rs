@@ -31,6 +31,7 @@ use crate::exec::rows::visited::Visited;
 use crate::exec::sink::PairSink;
 use crate::operator::errors::{is_out_of_device_memory, is_out_of_memory};
 use crate::util::cancel::CancelFlag;
+use crate::util::parallel::Threads;
 
 /// Called with what has been chosen, and again with the notes of a device that fails.
 pub(crate) type OnChoice = Arc<dyn Fn(Chosen) + Send + Sync>;
@@ -43,8 +44,8 @@ pub(crate) struct BuildPlan {
     pub strategy: StrategyName,
     pub device: DeviceChoice,
     pub partitions: usize,
-    /// The number of threads that may encode and index at once, at least 1.
-    pub threads: usize,
+    /// The threads that may encode and index at once.
+    pub threads: Threads,
     /// The number of tasks that read rows at once, each into a dictionary of its own, at least 1.
     pub readers: usize,
     pub metrics: BuildMetrics,
@@ -308,7 +309,7 @@ impl BuildPlan {
         self.metrics.bytes.set(reservation.size());
         let scratch = if self.layout.self_join { 0 } else { rows.encoder.scratch_bytes() };
         let of_partition = cursor + scratch + JoinLayout::SMALL_BATCH;
-        let partitions = (self.partitions, of_partition);
+        let partitions = (Threads::new(self.partitions, self.threads.tuning), of_partition);
         let side = BuildSide::new(rows, prepared, ranges, partitions, reservation);
         Ok(Arc::new(side))
     }
@@ -321,11 +322,12 @@ impl BuildPlan {
         cancel: &CancelFlag,
     ) -> Result<(Arc<dyn PreparedJoin>, usize, Ranges)> {
         let items = &rows.items;
-        let threads = self.threads.max(1);
+        let threads = self.threads;
         let probes = self.probes.as_deref();
         let context = PrepareContext { reservation, cancel, threads, probes };
         let matcher = self.layout.matcher.as_ref();
         let mut spec = self.layout.spec;
+        spec.tuning = threads.tuning;
         spec.probe_rows = match probes {
             Some(probes) => ProbeRows::expected(probes.len()),
             None => self.expected.rows(items.groups().row_count()),

@@ -79,7 +79,7 @@ impl BuildCollector {
         memory: Arc<Headroom>,
         reservation: MemoryReservation,
     ) -> Self {
-        let input = Slices::new(input, plan.metrics.rows.clone())
+        let input = Slices::new(input, plan.metrics.rows.clone(), plan.threads.tuning)
             .within(&memory.memory_limit())
             .shared_by(plan.readers);
         Self {

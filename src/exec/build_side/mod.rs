@@ -16,7 +16,9 @@ use crate::exec::build_side::schedule::{Ranges, SpareSlices};
 use crate::exec::rows::payload::Payload;
 use crate::exec::rows::ranks::{NonNullRows, Ranks};
 use crate::exec::rows::visited::Visited;
+use crate::tuning::Tuning;
 use crate::util::forest::Forest;
+use crate::util::parallel::Threads;
 
 /// The rows of the build side, encoded; no strategy has been prepared for them yet.
 #[derive(Debug)]
@@ -67,6 +69,7 @@ pub(crate) struct BuildSide {
     pub prepared: Arc<dyn PreparedJoin>,
     /// The partitions that probe it, and those of them that have not finished.
     pub partitions: usize,
+    pub tuning: Tuning,
     unfinished: AtomicUsize,
     /// Workers that find no memory for a single row.
     pub shortage: Shortage,
@@ -98,18 +101,19 @@ impl BuildSide {
         rows: BuildRows,
         prepared: Arc<dyn PreparedJoin>,
         ranges: Ranges,
-        (partitions, partition_bytes): (usize, usize),
+        (partitions, partition_bytes): (Threads, usize),
         reservation: MemoryReservation,
     ) -> Self {
         Self {
             rows,
             prepared,
-            partitions,
-            unfinished: AtomicUsize::new(partitions),
+            partitions: partitions.count(),
+            tuning: partitions.tuning,
+            unfinished: AtomicUsize::new(partitions.count()),
             shortage: Shortage::default(),
             ranges,
             spare: SpareSlices::default(),
-            leftovers: Leftovers::new(partitions),
+            leftovers: Leftovers::new(partitions.count()),
             partition_bytes,
             reservation,
         }

@@ -205,10 +205,11 @@ impl ProbeSource {
     async fn next_of_input(&mut self) -> Result<Option<ProbePart>> {
         Ok(match &mut self.input {
             ProbeInput::Stream(input) => {
-                let BuildSide { prepared, spare, partitions, .. } = self.build.as_ref();
+                let BuildSide { prepared, spare, partitions, tuning, .. } = self.build.as_ref();
                 let tasks = if self.shares { *partitions } else { 1 };
                 let least = prepared.least_probe_rows();
-                let rows = shared_rows(spare.rows(), tasks, least).min(prepared.probe_rows());
+                let rows =
+                    shared_rows(spare.rows(), tasks, least, *tuning).min(prepared.probe_rows());
                 let slice = next_slice(input, spare, rows).await?;
                 self.counters.rows.add(slice.as_ref().map_or(0, RecordBatch::num_rows));
                 slice.map(|rows| ProbePart::Rows(Slice { rows, visit: None }))

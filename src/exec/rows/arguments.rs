@@ -7,9 +7,10 @@ use datafusion::physical_expr::PhysicalExprRef;
 use crate::engine::{EncodeInput, KeyConverter, KeyRows};
 use crate::exec::layout::JoinLayout;
 use crate::spec::Side;
+use crate::tuning::Size;
 
-/// Rows encoded without yielding to the runtime. Tests want many slices.
-pub(crate) const ROWS_PER_SLICE: usize = if cfg!(test) { 5 } else { 8192 };
+/// Rows encoded without yielding to the runtime.
+pub(crate) const ROWS_PER_SLICE: Size = Size { usual: 8192, small: 5 };
 
 /// The evaluated argument, or what encoders make it of, with keys and filter of a batch's rows.
 pub(crate) struct EncodedArguments {

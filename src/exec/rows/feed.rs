@@ -12,6 +12,7 @@ use futures::StreamExt;
 use crate::exec::rows::arguments::ROWS_PER_SLICE;
 use crate::exec::rows::segment::SpilledSide;
 use crate::exec::rows::visited::{Visit, Visited};
+use crate::tuning::Tuning;
 
 /// Segments of the probe side that meet one piece, taken by any number of workers.
 #[derive(Debug)]
@@ -21,6 +22,8 @@ pub(crate) struct SegmentFeed {
     next: AtomicUsize,
     marks: Option<Arc<Visited>>,
     visits: Count,
+    /// Rows that are taken at a time, at most.
+    most_rows: usize,
 }
 
 impl SegmentFeed {
@@ -30,7 +33,7 @@ impl SegmentFeed {
         side: &Arc<SpilledSide>,
         segments: Vec<(usize, bool)>,
         marks: &Option<Arc<Visited>>,
-        visits: &Count,
+        (visits, tuning): (&Count, Tuning),
     ) -> Self {
         Self {
             side: Arc::clone(side),
@@ -38,6 +41,7 @@ impl SegmentFeed {
             next: AtomicUsize::new(0),
             marks: marks.clone(),
             visits: visits.clone(),
+            most_rows: tuning.size(ROWS_PER_SLICE),
         }
     }
 }
@@ -70,7 +74,7 @@ impl SegmentReader {
                     None => open.stream.next().await.transpose()?,
                 };
                 if let Some(batch) = batch {
-                    let rows = batch.num_rows().min(ROWS_PER_SLICE);
+                    let rows = batch.num_rows().min(self.feed.most_rows);
                     if rows < batch.num_rows() {
                         open.rest = Some(batch.slice(rows, batch.num_rows() - rows));
                     }

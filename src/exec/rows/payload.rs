@@ -17,7 +17,7 @@ use crate::engine::{Collection, RowGroups};
 use crate::operator::row_bytes::{range_bytes, widest_row};
 use crate::util::buffers::SeenBuffers;
 use crate::util::cancel::CancelFlag;
-use crate::util::parallel;
+use crate::util::parallel::{self, Threads};
 
 /// A column in one piece is at most this large, so that no 32-bit offset overflows.
 const MAX_PIECE_BYTES: usize = 1 << 30;
@@ -150,7 +150,8 @@ impl Payload {
                     return Ok(Some(places));
                 }
                 // The rows of one batch: too little work to need cancelling.
-                let made = by_place(rows, self.items.groups(), 1, &CancelFlag::default())?;
+                let made =
+                    by_place(rows, self.items.groups(), Threads::ONE, &CancelFlag::default())?;
                 Some(places.get_or_init(|| made))
             }
             PayloadColumn::ByRow { .. } | PayloadColumn::Pieces { .. } => None,
@@ -233,7 +234,7 @@ fn is_spread(data_type: &DataType) -> bool {
 fn by_place(
     rows: &ArrayRef,
     groups: &RowGroups,
-    threads: usize,
+    threads: Threads,
     cancel: &CancelFlag,
 ) -> Result<ArrayRef> {
     let rows = rows.as_ref();
@@ -246,7 +247,7 @@ fn by_place(
 fn primitives_by_place<T: ArrowPrimitiveType>(
     rows: &PrimitiveArray<T>,
     groups: &RowGroups,
-    threads: usize,
+    threads: Threads,
     cancel: &CancelFlag,
 ) -> Result<ArrayRef> {
     let of_rows = rows.values();
@@ -348,7 +349,7 @@ impl PayloadBuilder {
     pub(crate) fn finish(
         self,
         items: Arc<dyn Collection>,
-        threads: usize,
+        threads: Threads,
         cancel: &CancelFlag,
     ) -> Result<Payload> {
         let starts: Arc<[u32]> = self.starts.into();
@@ -392,7 +393,7 @@ impl PayloadBuilder {
     pub(crate) fn into_rows(
         self,
         form: impl Fn(&ArrayRef) -> Result<ArrayRef>,
-        threads: usize,
+        threads: Threads,
         cancel: &CancelFlag,
     ) -> Result<(ArrayRef, Vec<u32>)> {
         let Some((pieces, data_type)) = self.pieces.into_iter().next().zip(self.types.first())
@@ -409,7 +410,7 @@ impl PayloadBuilder {
 fn one_piece(
     mut pieces: Vec<ArrayRef>,
     data_type: &DataType,
-    threads: usize,
+    threads: Threads,
     cancel: &CancelFlag,
 ) -> Result<ArrayRef> {
     match pieces.as_slice() {
@@ -442,7 +443,7 @@ fn one_piece(
 fn primitives_of<T: ArrowPrimitiveType>(
     first: &PrimitiveArray<T>,
     pieces: &[ArrayRef],
-    threads: usize,
+    threads: Threads,
     cancel: &CancelFlag,
 ) -> Result<ArrayRef> {
     let values = |piece: &ArrayRef| match piece.as_primitive_opt::<T>() {

@@ -11,12 +11,13 @@ use arrow::datatypes::DataType;
 use arrow::downcast_primitive_array;
 use datafusion::common::{Result, internal_err};
 
+use crate::tuning::Size;
 use crate::util::cancel::{CancelFlag, sort_unstable_by};
-use crate::util::parallel::{self, map, ranges, steps_per_task};
+use crate::util::parallel::{self, Threads, map, ranges, steps_per_task};
 use crate::util::scatter::shared;
 
-/// Rows of a task, at least. Tests want many tasks.
-const LEAST_ROWS: usize = if cfg!(test) { 1 << 4 } else { 1 << 13 };
+/// Rows of a task, at least.
+const LEAST_ROWS: usize = 1 << 13;
 
 /// A text, or bytes, to be put in order.
 #[derive(Debug, Clone, Copy)]
@@ -61,7 +62,7 @@ impl RankedRows {
         column: &dyn Array,
         starts: &[u32],
         keeps: bool,
-        threads: usize,
+        threads: Threads,
         cancel: &CancelFlag,
     ) -> Result<Self> {
         let how = Ranking { column, starts, keeps, threads, cancel };
@@ -92,7 +93,7 @@ struct Ranking<'a> {
     starts: &'a [u32],
     /// Whether a row of each value is asked for.
     keeps: bool,
-    threads: usize,
+    threads: Threads,
     cancel: &'a CancelFlag,
 }
 
@@ -158,11 +159,11 @@ impl Ranking<'_> {
         compare: impl Fn(usize, usize) -> Ordering + Sync,
     ) -> Result<Option<Vec<Ascending>>> {
         /// Rows of a run on the average, at least.
-        const LEAST_RUN: usize = if cfg!(test) { 4 } else { 1 << 6 };
+        const LEAST_RUN: Size = Size { usual: 1 << 6, small: 4 };
         /// Rows between two looks at the flag.
         const CHECK_EVERY: usize = 1 << 12;
         let Self { column, threads, cancel, .. } = self;
-        let most = column.len() / LEAST_RUN;
+        let most = column.len() / threads.tuning.size(LEAST_RUN);
         let count = AtomicUsize::new(1);
         let starts = map(threads, ranges(threads, column.len(), LEAST_ROWS), |rows| {
             let mut starts = vec![];
@@ -304,11 +305,13 @@ mod tests {
             ];
             for (column, threads) in columns.into_iter().flat_map(|c| [(c, 1), (c, 2), (c, 7)]) {
                 let cancel = &CancelFlag::default();
-                let ranked = RankedRows::of(column, &starts, true, threads, cancel).unwrap();
+                let ranked =
+                    RankedRows::of(column, &starts, true, Threads::small(threads), cancel).unwrap();
                 assert_eq!((&ranked.by_row, ranked.different), (&by_row, different.len()));
                 let firsts = ranked.firsts.iter().map(|&row| values_of[row as usize]);
                 assert_eq!(firsts.collect::<Vec<_>>(), different);
-                let ranked = RankedRows::of(column, &[], false, threads, cancel).unwrap();
+                let ranked =
+                    RankedRows::of(column, &[], false, Threads::small(threads), cancel).unwrap();
                 assert_eq!((&ranked.by_row, ranked.different), (&by_row, different.len()));
             }
         }

@@ -18,6 +18,7 @@ use crate::exec::layout::ranked_type;
 use crate::exec::rows::payload::{Payload, PayloadBuilder, stored_bytes};
 use crate::exec::rows::ranked::{RankedRows, RankedText};
 use crate::util::cancel::CancelFlag;
+use crate::util::parallel::Threads;
 use crate::util::unpack::unpacked;
 
 /// Ranks of a column of the build side: greater values have greater ranks, equal ones the same,
@@ -54,7 +55,7 @@ impl Ranks {
         starts: &[u32],
         groups: &mut RowGroups,
         others: bool,
-        threads: usize,
+        threads: Threads,
         cancel: &CancelFlag,
     ) -> Result<Self> {
         let RankedRows { mut by_row, firsts, different } =
@@ -272,7 +273,8 @@ mod tests {
         let mut groups = collection(build.len() as i64);
         let others = collection(probe.len() as i64);
         let build = comparable(&build).unwrap();
-        let ranks = Ranks::of_rows(0, &build, &[], &mut groups, true, 3, &cancel).unwrap();
+        let ranks =
+            Ranks::of_rows(0, &build, &[], &mut groups, true, Threads::small(3), &cancel).unwrap();
         let of_others = ranks.of_others(&probe, &others).unwrap();
         assert_eq!(of_others.len(), others.row_count());
         for (place, &rank) in of_others.iter().enumerate() {
@@ -290,7 +292,8 @@ mod tests {
             let places = groups.slots(item..item + 1);
             assert!(ranks.by_place[places.start as usize..places.end as usize].is_sorted());
         }
-        let own = Ranks::of_rows(0, &build, &[], &mut groups, false, 1, &cancel).unwrap();
+        let own =
+            Ranks::of_rows(0, &build, &[], &mut groups, false, Threads::small(1), &cancel).unwrap();
         assert!(own.by_place.iter().zip(&ranks.by_place).all(|(one, two)| 2 * one == *two));
         assert!(own.of_others(&probe, &others).is_err());
     }
@@ -379,7 +382,8 @@ mod tests {
         let texts = (0..1000).map(|row| format!("{:0>100}", row % 3));
         let texts: ArrayRef = Arc::new(StringViewArray::from_iter_values(texts));
         let (texts, mut groups) = (comparable(&texts).unwrap(), collection(1000));
-        let ranks = Ranks::of_rows(0, &texts, &[], &mut groups, true, 1, &cancel).unwrap();
+        let ranks =
+            Ranks::of_rows(0, &texts, &[], &mut groups, true, Threads::small(1), &cancel).unwrap();
         let values = ranks.values.as_ref().unwrap();
         assert!(values.get_buffer_memory_size() < 1000, "{}", values.get_buffer_memory_size());
     }
@@ -388,12 +392,22 @@ mod tests {
     fn no_rows_and_no_repeats() {
         let cancel = CancelFlag::default();
         let empty: ArrayRef = Arc::new(Int64Array::from_iter_values([]));
-        let ranks = Ranks::of_rows(0, &empty, &[], &mut collection(0), true, 2, &cancel).unwrap();
+        let ranks =
+            Ranks::of_rows(0, &empty, &[], &mut collection(0), true, Threads::small(2), &cancel)
+                .unwrap();
         assert!(ranks.distinct && ranks.by_place.is_empty());
         for (values, distinct) in [(vec![Some(3), Some(1)], true), (vec![Some(3), None], false)] {
             let column: ArrayRef = Arc::new(Int64Array::from(values));
-            let ranks =
-                Ranks::of_rows(0, &column, &[], &mut collection(2), false, 2, &cancel).unwrap();
+            let ranks = Ranks::of_rows(
+                0,
+                &column,
+                &[],
+                &mut collection(2),
+                false,
+                Threads::small(2),
+                &cancel,
+            )
+            .unwrap();
             assert_eq!(ranks.distinct, distinct);
         }
     }

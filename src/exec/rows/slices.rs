@@ -11,6 +11,7 @@ use tokio::sync::Mutex;
 
 use crate::exec::rows::arguments::ROWS_PER_SLICE;
 use crate::exec::rows::payload::stored_bytes;
+use crate::tuning::{Size, Tuning};
 
 /// The rows of a slice may take this part of a memory limit: encoding takes a multiple of their
 /// bytes, which is not reserved.
@@ -18,21 +19,22 @@ const LIMIT_PER_SLICE: usize = 256;
 const LEAST_SLICE_BYTES: usize = 128 << 10;
 /// The least rows of a slice where memory is limited: rows that look large may share one
 /// dictionary.
-const LEAST_ROWS_PER_SLICE: usize = if cfg!(test) { 1 } else { 256 };
+const LEAST_ROWS_PER_SLICE: Size = Size { usual: 256, small: 1 };
 
 /// The least rows of a slice that is small so that all tasks have work.
-const LEAST_SHARED_ROWS: usize = if cfg!(test) { 2 } else { 1024 };
+const LEAST_SHARED_ROWS: Size = Size { usual: 1024, small: 2 };
 /// Slices for each task of the rows that have come.
 const SLICES_PER_TASK: u64 = 8;
 
 /// The most rows of a slice where `tasks` tasks share an input of which `before` rows have come: `least` at
 /// first, as few batches may come, and more the more rows have come.
-pub(crate) fn shared_rows(before: u64, tasks: usize, least: usize) -> usize {
+pub(crate) fn shared_rows(before: u64, tasks: usize, least: usize, tuning: Tuning) -> usize {
+    let most = tuning.size(ROWS_PER_SLICE);
     if tasks <= 1 {
-        return ROWS_PER_SLICE;
+        return most;
     }
-    let least = least.clamp(LEAST_SHARED_ROWS, ROWS_PER_SLICE) as u64;
-    (before / (SLICES_PER_TASK * tasks as u64)).clamp(least, ROWS_PER_SLICE as u64) as usize
+    let least = least.clamp(tuning.size(LEAST_SHARED_ROWS), most) as u64;
+    (before / (SLICES_PER_TASK * tasks as u64)).clamp(least, most as u64) as usize
 }
 
 /// The rows of an input that no task has taken.
@@ -45,6 +47,7 @@ pub(crate) struct Slices {
     slice_bytes: usize,
     /// The tasks that share the rows.
     tasks: usize,
+    tuning: Tuning,
 }
 
 struct SlicedInput {
@@ -57,10 +60,10 @@ struct SlicedInput {
 }
 
 impl Slices {
-    pub(crate) fn new(stream: SendableRecordBatchStream, rows: Count) -> Self {
+    pub(crate) fn new(stream: SendableRecordBatchStream, rows: Count, tuning: Tuning) -> Self {
         let schema = stream.schema();
         let input = SlicedInput { stream: Some(stream), batches: vec![], next_row: 0 };
-        Self { schema, input: Mutex::new(input), rows, slice_bytes: usize::MAX, tasks: 1 }
+        Self { schema, input: Mutex::new(input), rows, slice_bytes: usize::MAX, tasks: 1, tuning }
     }
 
     /// The rows in slices that are small beside a memory limit.
@@ -141,13 +144,15 @@ impl Slices {
 
     /// The number of rows of a batch that are taken at a time, where `before` rows have come before it.
     fn rows_per_slice(&self, batch: &RecordBatch, before: u64) -> usize {
-        let most = shared_rows(before, self.tasks, 1);
+        let most = shared_rows(before, self.tasks, 1, self.tuning);
         if self.slice_bytes == usize::MAX {
             return most;
         }
         let bytes: usize = batch.columns().iter().map(stored_bytes).sum();
         let row_bytes = bytes.div_ceil(batch.num_rows().max(1)).max(1);
-        (self.slice_bytes / row_bytes).clamp(LEAST_ROWS_PER_SLICE, ROWS_PER_SLICE).min(most)
+        let [least, greatest] =
+            [LEAST_ROWS_PER_SLICE, ROWS_PER_SLICE].map(|size| self.tuning.size(size));
+        (self.slice_bytes / row_bytes).clamp(least, greatest).min(most)
     }
 }
 
@@ -176,7 +181,8 @@ mod tests {
         let schema = batch.schema();
         let batches = futures::stream::iter((0..batches).map(move |_| Ok(batch.clone())));
         let stream = Box::pin(RecordBatchStreamAdapter::new(schema, batches));
-        let slices = Slices::new(stream, Count::new()).within(&limit).shared_by(tasks);
+        let slices =
+            Slices::new(stream, Count::new(), Tuning::small()).within(&limit).shared_by(tasks);
         let mut all = vec![];
         while let Some((first_row, rows)) = slices.next().await.unwrap() {
             assert_eq!(first_row, all.iter().sum::<usize>() as u64);
@@ -208,7 +214,7 @@ mod tests {
         let batch = RecordBatch::try_from_iter([("a", column)]).unwrap();
         let (schema, batches) = (batch.schema(), futures::stream::iter([Ok(batch)]));
         let stream = Box::pin(RecordBatchStreamAdapter::new(schema, batches));
-        let slices = Arc::new(Slices::new(stream, Count::new()));
+        let slices = Arc::new(Slices::new(stream, Count::new(), Tuning::small()));
         let (working, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
         // All wait for the lock before the first slice is there to be taken.
         let held = slices.input.lock().await;

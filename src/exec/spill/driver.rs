@@ -26,6 +26,7 @@ use crate::exec::rows::segment::{Segment, SpilledSide};
 use crate::exec::rows::slices::Slices;
 use crate::exec::rows::visited::Visited;
 use crate::operator::errors::is_out_of_memory;
+use crate::tuning::Tuning;
 
 /// The least bytes for the probe rows of a worker, where there are several workers.
 const ROWS_BYTES: usize = 256 << 10;
@@ -73,6 +74,11 @@ impl SpilledBuild {
         Self { stored: Arc::new(stored), shared: Mutex::default() }
     }
 
+    /// The tuning of the session.
+    pub(crate) fn tuning(&self) -> Tuning {
+        self.stored.context.build.threads.tuning
+    }
+
     /// Starts the join of all partitions that share `probe`, or returns the join that was started.
     pub(crate) fn join_shared(
         &self,
@@ -94,7 +100,7 @@ impl SpilledBuild {
     /// may be more such joins, which take turns.
     fn start(&self, probe: Vec<Slices>, others: bool) -> Arc<SpilledJoin> {
         let context = &self.stored.context;
-        let workers = context.build.threads;
+        let workers = context.build.threads.count();
         let queue = Arc::new(BatchQueue::new(2 * workers, context.task.memory_pool()));
         let driver = Driver {
             build: Arc::clone(&self.stored),
@@ -275,7 +281,8 @@ impl Driver {
         probes: Option<Arc<Probes>>,
         choice: &PieceChoice,
     ) -> PieceJoin<'a> {
-        let (partitions, threads) = (self.workers, self.workers);
+        let (partitions, threads) =
+            (self.workers, self.build.context.build.threads.at_most(self.workers));
         let metrics = self.build.context.build.metrics.of_piece();
         let (on_choice, needs_ranks) = (choice.on_choice(), self.needs_ranks);
         PieceJoin { layout, partitions, threads, probes, metrics, on_choice, needs_ranks }
@@ -505,12 +512,16 @@ impl Meetings {
         // Far positions first: on an axis of sizes they take longest.
         segments.reverse();
         let is_last = |&p: &usize| (p, self.last[p].is_none_or(|last| last < piece.end));
-        let segments = segments.iter().map(is_last).collect();
-        Arc::new(SegmentFeed::new(&self.probe, segments, &self.marks, &context.metrics.visits))
+        self.feed_with(segments.iter().map(is_last).collect(), context)
     }
 
     fn feed_of(&self, segments: Vec<usize>, context: &SpillContext) -> Arc<SegmentFeed> {
-        let segments = segments.into_iter().map(|p| (p, true)).collect();
-        Arc::new(SegmentFeed::new(&self.probe, segments, &self.marks, &context.metrics.visits))
+        self.feed_with(segments.into_iter().map(|p| (p, true)).collect(), context)
+    }
+
+    /// The rows of some segments, each with whether no later piece meets it.
+    fn feed_with(&self, segments: Vec<(usize, bool)>, context: &SpillContext) -> Arc<SegmentFeed> {
+        let how = (&context.metrics.visits, context.build.threads.tuning);
+        Arc::new(SegmentFeed::new(&self.probe, segments, &self.marks, how))
     }
 }

@@ -293,7 +293,7 @@ impl SpillContext {
         writer: SideWriter,
     ) -> Result<SpilledSide> {
         let writer = Arc::new(Mutex::new(writer));
-        let tasks_each = self.build.threads.div_ceil(inputs.len().max(1));
+        let tasks_each = self.build.threads.count().div_ceil(inputs.len().max(1));
         let mut tasks = JoinSet::new();
         for input in inputs {
             let input = Arc::new(input);

@@ -19,6 +19,7 @@ use crate::exec::layout::JoinLayout;
 use crate::exec::metrics::BuildMetrics;
 use crate::exec::rows::segment::SpilledSide;
 use crate::operator::errors::is_out_of_memory;
+use crate::util::parallel::Threads;
 
 /// Stored bytes for a task that reads a piece, at least: dictionaries that are merged take memory
 /// and time.
@@ -81,7 +82,7 @@ pub(super) struct PieceJoin<'a> {
     pub layout: &'a Arc<JoinLayout>,
     /// Probe partitions, and threads that collect and index the piece.
     pub partitions: usize,
-    pub threads: usize,
+    pub threads: Threads,
     /// The rows that will probe the piece, where they are others than its own.
     pub probes: Option<Arc<Probes>>,
     pub metrics: BuildMetrics,
@@ -156,7 +157,7 @@ impl StoredBuild {
     fn budget(&self, available: usize) -> usize {
         let context = &self.context;
         let cursor = context.build.layout.cursor_bytes();
-        let workers = context.build.threads * (cursor + (512 << 10));
+        let workers = context.build.threads.count() * (cursor + (512 << 10));
         available.saturating_sub(workers.min(available / 2))
     }
 
@@ -216,7 +217,7 @@ impl StoredBuild {
             converter: context.plan.converter.clone(),
             partitions,
             threads,
-            readers: threads,
+            readers: threads.count(),
             metrics,
             on_choice,
             spill: SpillChoice::Never,
@@ -262,7 +263,7 @@ impl StoredBuild {
             let domain = self.side.fill(domain, segments.clone()).await?;
             plan.values = Some(Arc::new(KnownValues::new(domain, reservation)));
         } else {
-            plan.readers = (bytes / READER_BYTES).clamp(1, plan.threads.max(1));
+            plan.readers = (bytes / READER_BYTES).clamp(1, plan.threads.count());
         }
         let built = plan.run(self.side.read_all(segments), Arc::clone(memory)).await;
         let peak = memory.peak().saturating_sub(known.unwrap_or(0));

@@ -16,7 +16,7 @@ async fn in_turn(plan: &Arc<dyn ExecutionPlan>, limit: Option<usize>) -> Result<
         runtime = runtime.with_memory_pool(pool);
     }
     let context = TaskContext::default()
-        .with_session_config(SessionConfig::new().with_batch_size(1))
+        .with_session_config(small(SessionConfig::new()).with_batch_size(1))
         .with_runtime(runtime.build_arc()?);
     let context = Arc::new(context);
     let mut streams = vec![];

@@ -30,7 +30,8 @@ async fn one_partition(
     partition: usize,
     batch_size: usize,
 ) -> Vec<RecordBatch> {
-    let config = SessionConfig::new().with_batch_size(batch_size).with_target_partitions(3);
+    let config = small(SessionConfig::new());
+    let config = config.with_batch_size(batch_size).with_target_partitions(3);
     let context = Arc::new(TaskContext::default().with_session_config(config));
     let stream = plan.execute(partition, context).unwrap();
     datafusion::physical_plan::common::collect(stream).await.unwrap()

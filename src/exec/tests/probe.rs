@@ -25,6 +25,7 @@ use crate::exec::probe::{ProbeInput, ProbeSetup};
 use crate::exec::rows::inputs::{ProbeInputs, ProbeRows};
 use crate::families;
 use crate::set::SetId;
+use crate::util::parallel::Threads;
 
 /// The units and matches that a cursor has seen which completes units out of order.
 #[derive(Debug, Default)]
@@ -215,7 +216,7 @@ impl Probe<'_> {
             strategy: self.options.strategy,
             device: DeviceChoice::Cpu,
             partitions: 1,
-            threads: 1,
+            threads: Threads::small(1),
             readers: 1,
             metrics: BuildMetrics::new(&metrics),
             on_choice: Arc::new(|_| {}),

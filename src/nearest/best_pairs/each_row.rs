@@ -12,7 +12,6 @@ use datafusion::execution::memory_pool::MemoryReservation;
 use super::held::room;
 use super::search::{BestPairSearch, SearchOutcome};
 use super::top::Pair;
-use crate::exec::ProcessCores;
 use crate::nearest::alike::column;
 use crate::nearest::run::{InMemorySearch, OnRound, PartnerOrder};
 use crate::nearest::table::RowTable;
@@ -21,15 +20,16 @@ use crate::spec::{
     SimilarityJoin, TieBreak, TieColumn,
 };
 use crate::top::TopK;
+use crate::tuning::Size;
 use crate::util::cancel::CancelFlag;
-use crate::util::parallel;
+use crate::util::parallel::{self, Threads};
 
 /// Pairs of rows, at most, of which all matches are made: fewer than for the best of all pairs, as all that are
 /// made are sorted by the window above.
-const FEW_PAIRS: usize = if cfg!(test) { 1 << 8 } else { 1 << 18 };
+const FEW_PAIRS: Size = Size { usual: 1 << 18, small: 1 << 8 };
 
 /// Pairs of the join, at least, for each pair that is needed: below that, all pairs are made.
-const FEW_TIMES: f64 = if cfg!(test) { 1.0 } else { 4.0 };
+const FEW_TIMES: Size<f64> = Size { usual: 4.0, small: 1.0 };
 
 impl BestPairSearch {
     /// Finds the `wanted` best pairs of each row of `side`, where a sample says that the join has many others.
@@ -50,13 +50,13 @@ impl BestPairSearch {
         let needed = own.saturating_mul(count);
         let bytes =
             TopK::bytes(own, count).saturating_add(needed.saturating_mul(size_of::<Pair>()));
-        if own.saturating_mul(other) <= FEW_PAIRS
+        if own.saturating_mul(other) <= self.tuning().size(FEW_PAIRS)
             || !self.has_all_scores()
             || bytes > room(self.context.memory_pool())
         {
             return Ok(all);
         }
-        if self.expected_pairs().await? < FEW_TIMES * needed as f64 {
+        if self.expected_pairs().await? < self.tuning().size(FEW_TIMES) * needed as f64 {
             return Ok(all);
         }
         let order = match ties {
@@ -103,7 +103,7 @@ impl BestPairSearch {
         let memory = self.memory.new_empty();
         // They stay with the search.
         self.memory.try_grow(2 * table.rows() * size_of::<u32>())?;
-        let threads = ProcessCores::threads(self.context.session_config());
+        let threads = self.threads();
         // A blocking thread is not aborted: it ends at its next look at the flag, once the statement is dropped.
         let cancel = CancelFlag::default();
         let _cancelled = cancel.on_drop();
@@ -156,7 +156,7 @@ impl BestPairSearch {
 fn sorted_by(
     table: &RowTable,
     keys: &[(TieColumn, usize)],
-    threads: usize,
+    threads: Threads,
     memory: &MemoryReservation,
     cancel: &CancelFlag,
 ) -> Result<Option<PartnerOrder>> {

@@ -11,6 +11,7 @@ use crate::nearest::alike::{column, first_rows, rankable};
 use crate::nearest::pairs::{admitted, is_true};
 use crate::nearest::table::RowTable;
 use crate::util::cancel::CancelFlag;
+use crate::util::parallel::Threads;
 
 /// Whether nodes of a type are ranked here.
 pub(super) fn has_ranks(data_type: &DataType) -> bool {
@@ -76,7 +77,7 @@ impl PartnerItems {
     pub(super) fn try_new(
         table: &RowTable,
         parts: SideExpressions<'_>,
-        threads: usize,
+        threads: Threads,
         memory: MemoryReservation,
     ) -> Result<Self> {
         memory.try_grow(table.rows().saturating_mul(Self::BYTES))?;

@@ -20,14 +20,15 @@ use datafusion::physical_plan::expressions::Column;
 use super::items::{Head, PartnerItems, SideExpressions, has_ranks};
 use super::search::{BestPairSearch, MOST_ROUNDS, SearchOutcome};
 use super::top::{Pair, Picked, Top};
+use crate::exec::SetSimilarityJoinExec;
 use crate::exec::layout::row_order_of;
-use crate::exec::{ProcessCores, SetSimilarityJoinExec};
 use crate::nearest::alike::common_ranks;
 use crate::spec::{ResidualColumn, Side, SimilarityJoin};
 use crate::top::ScoreKey;
+use crate::tuning::Size;
 
 /// Pairs of the join, at least, for each row of the sides: below that, all pairs are made.
-const FEW_TIMES: f64 = if cfg!(test) { 0.5 } else { 4.0 };
+const FEW_TIMES: Size<f64> = Size { usual: 4.0, small: 0.5 };
 
 /// Pairs that the first round is to find for each row of the smaller side.
 const PAIRS_OF_ROW: usize = 2;
@@ -50,7 +51,7 @@ impl BestPairSearch {
         let [left, right] = [0, 1].map(|side| self.tables[side].rows());
         let wanted = PAIRS_OF_ROW.saturating_mul(left.min(right));
         let sample = self.sample(wanted).await?;
-        if sample.pairs() < FEW_TIMES * (left as f64 + right as f64) {
+        if sample.pairs() < self.tuning().size(FEW_TIMES) * (left as f64 + right as f64) {
             return Ok(SearchOutcome::Within(widest));
         }
         let compared = self.compared_nodes(columns.of_sides)?;
@@ -89,7 +90,8 @@ impl BestPairSearch {
             }
             let held = self.memory.new_empty();
             held.try_grow((left.len() + right.len()) * size_of::<u32>())?;
-            let all = Arc::new(Top::new(usize::MAX, false, None, self.memory.new_empty()));
+            let all =
+                Arc::new(Top::new(usize::MAX, false, None, self.memory.new_empty(), self.tuning()));
             let plan = search.join(bound, [Some(left), Some(right)], &all).await?;
             let text =
                 format!("{bound}: {} pairs of {} x {}", all.offered(), left.len(), right.len());
@@ -128,8 +130,7 @@ impl BestPairSearch {
         let alike = std::iter::once(&join.arguments[side as usize]).chain(keys).chain(&read);
         let filter = join.side_filters[side as usize].as_ref();
         let parts = SideExpressions { node, filter, alike: alike.collect(), ranks };
-        let threads = ProcessCores::threads(self.context.session_config());
-        PartnerItems::try_new(table, parts, threads, self.memory.new_empty())
+        PartnerItems::try_new(table, parts, self.threads(), self.memory.new_empty())
     }
 
     /// The comparison of the nodes of a pair that is the whole condition of the join, with the ranks of the

@@ -17,15 +17,17 @@ use crate::nearest::numbered::{NumberedPairs, NumberedRows};
 use crate::nearest::table::RowTable;
 use crate::spec::{Order, OutputColumn, SimilarityJoin};
 use crate::top::{ScoreKey, key_of, score_of};
+use crate::tuning::{Size, Tuning};
+use crate::util::parallel::Threads;
 
 /// Pairs of rows, at most, of which all matches are made.
-const FEW_PAIRS: usize = if cfg!(test) { 1 << 8 } else { 1 << 22 };
+const FEW_PAIRS: Size = Size { usual: 1 << 22, small: 1 << 8 };
 
 /// The rows of a side of which one is in a sample.
-const SAMPLED: usize = if cfg!(test) { 3 } else { 16 };
+const SAMPLED: Size = Size { usual: 16, small: 3 };
 
 /// The least and the most rows of a side in a sample.
-const SAMPLE_ROWS: [usize; 2] = if cfg!(test) { [8, 1 << 6] } else { [1 << 9, 1 << 15] };
+const SAMPLE_ROWS: Size<[usize; 2]> = Size { usual: [1 << 9, 1 << 15], small: [8, 1 << 6] };
 
 /// Bounds that are tried, at most.
 pub(super) const MOST_ROUNDS: u32 = 4;
@@ -63,6 +65,15 @@ pub(super) struct BestPairSearch {
 }
 
 impl BestPairSearch {
+    /// The threads that share work.
+    pub(super) fn threads(&self) -> Threads {
+        ProcessCores::of(self.context.session_config())
+    }
+
+    pub(super) fn tuning(&self) -> Tuning {
+        self.threads().tuning
+    }
+
     pub(super) fn order(&self) -> Order {
         self.join.predicate.call.function.info().order
     }
@@ -139,7 +150,7 @@ impl BestPairSearch {
     /// Whether the rows make so few pairs that all matches are made.
     pub(super) fn has_few_pairs(&self) -> bool {
         let [left, right] = [0, 1].map(|side| self.tables[side].rows());
-        left.saturating_mul(right) <= FEW_PAIRS
+        left.saturating_mul(right) <= self.tuning().size(FEW_PAIRS)
     }
 
     /// Whether the scores of the output are those by which pairs are ranked.
@@ -152,7 +163,7 @@ impl BestPairSearch {
     fn top(&self, count: usize, any_tie: bool) -> Arc<Top> {
         let best = self.join.predicate.call.function.extremes()[1];
         let best = (!best.is_nan()).then(|| key_of(best, self.order()));
-        Arc::new(Top::new(count, any_tie, best, self.memory.new_empty()))
+        Arc::new(Top::new(count, any_tie, best, self.memory.new_empty(), self.tuning()))
     }
 
     /// The scores of a sample of each side, joined by the widest bound, as far as they tell bounds for `count`
@@ -182,7 +193,8 @@ impl BestPairSearch {
     /// Joins a sample of each side by the widest bound. `count` has the number of best pairs to keep where
     /// the sample is a part of all pairs. Returns the pairs and that part.
     async fn join_sample(&self, count: impl Fn(f64) -> usize) -> Result<(Arc<Top>, f64)> {
-        let [left, right] = [0, 1].map(|side| rows_of_sample(self.tables[side].rows(), side));
+        let [left, right] =
+            [0, 1].map(|side| rows_of_sample(self.tables[side].rows(), side, self.tuning()));
         let part = |side: usize, rows: &[u32]| rows.len() as f64 / self.tables[side].rows() as f64;
         let share = part(0, &left) * part(1, &right);
         let top = self.top(count(share), false);
@@ -207,7 +219,7 @@ impl BestPairSearch {
             tables: [&self.tables[0], &self.tables[1]],
             rows,
             itself: self.itself && rows == [None; 2],
-            partitions: ProcessCores::threads(self.context.session_config()),
+            partitions: self.threads().count(),
         };
         let predicate = self.join.predicate.with_bound(bound);
         let (output, schema) = numbered.output(predicate.call, &self.join.arguments)?;
@@ -276,9 +288,9 @@ impl ScoreSample {
 
 /// Numbers of some of `rows` rows of a side, in rising order: one at random of each few that follow each
 /// other, so that rows that lie at equal places of both sides do not meet more often than others.
-fn rows_of_sample(rows: usize, side: usize) -> Vec<u32> {
-    let [least, most] = SAMPLE_ROWS;
-    let wanted = (rows / SAMPLED).clamp(least, most);
+fn rows_of_sample(rows: usize, side: usize, tuning: Tuning) -> Vec<u32> {
+    let [least, most] = tuning.size(SAMPLE_ROWS);
+    let wanted = (rows / tuning.size(SAMPLED)).clamp(least, most);
     let step = rows.div_ceil(wanted).max(1);
     let mut state = 0x9E37_79B9_7F4A_7C15_u64.wrapping_mul(side as u64 + 1);
     let of_step = |first: usize| {

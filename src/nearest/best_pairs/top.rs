@@ -7,15 +7,16 @@ use datafusion::execution::memory_pool::MemoryReservation;
 use parking_lot::Mutex;
 
 use crate::top::ScoreKey;
+use crate::tuning::{Size, Tuning};
 
 /// A pair with the key of its score: key, left row, right row.
 pub(super) type Pair = (ScoreKey, u32, u32);
 
 /// Pairs beyond the number that are kept because they are as good as the last one.
-const MOST_TIES: usize = if cfg!(test) { 1 << 6 } else { 1 << 20 };
+const MOST_TIES: Size = Size { usual: 1 << 20, small: 1 << 6 };
 
 /// Pairs that are taken in before the best are picked, at least.
-const LEAST_HELD: usize = if cfg!(test) { 1 << 3 } else { 1 << 10 };
+const LEAST_HELD: Size = Size { usual: 1 << 10, small: 1 << 3 };
 
 /// The pairs that are kept.
 #[derive(Debug)]
@@ -41,6 +42,7 @@ pub(super) struct Top {
     /// Further pairs change nothing.
     done: AtomicBool,
     offered: AtomicUsize,
+    tuning: Tuning,
 }
 
 /// The pairs of a [`Top`] that has met all pairs of a join.
@@ -61,6 +63,7 @@ impl Top {
         any_tie: bool,
         best: Option<ScoreKey>,
         memory: MemoryReservation,
+        tuning: Tuning,
     ) -> Self {
         Self {
             count: count.max(1),
@@ -69,17 +72,18 @@ impl Top {
             memory,
             kept: Mutex::new(KeptPairs {
                 pairs: vec![],
-                pick_at: Self::pick_at(count.max(1)),
+                pick_at: Self::pick_at(count.max(1), tuning),
                 overflown: false,
             }),
             last: AtomicI64::new(ScoreKey::MAX),
             done: AtomicBool::new(false),
             offered: AtomicUsize::new(0),
+            tuning,
         }
     }
 
-    fn pick_at(kept: usize) -> usize {
-        kept.saturating_mul(2).saturating_add(LEAST_HELD)
+    fn pick_at(kept: usize, tuning: Tuning) -> usize {
+        kept.saturating_mul(2).saturating_add(tuning.size(LEAST_HELD))
     }
 
     /// Whether further pairs change nothing.
@@ -111,7 +115,7 @@ impl Top {
         self.memory.try_resize(kept.pairs.capacity() * size_of::<Pair>())?;
         if kept.pairs.len() >= kept.pick_at {
             self.pick(&mut kept);
-            kept.pick_at = Self::pick_at(kept.pairs.len());
+            kept.pick_at = Self::pick_at(kept.pairs.len(), self.tuning);
         }
         Ok(())
     }
@@ -131,7 +135,7 @@ impl Top {
         self.last.store(last, Relaxed);
         let is_best = self.any_tie && self.best.is_some_and(|best| last <= best);
         // Threads stop then: what they have offered by that time is not all.
-        kept.overflown |= pairs.len() - self.count > MOST_TIES;
+        kept.overflown |= pairs.len() - self.count > self.tuning.size(MOST_TIES);
         if is_best || kept.overflown {
             self.done.store(true, Relaxed);
         }
@@ -173,7 +177,7 @@ mod tests {
             let keys = [2, 10, 1000][round % 3];
             let best = Some(0).filter(|_| rng.random());
             let memory = MemoryConsumer::new("top").register(&pool);
-            let top = Top::new(count, any_tie, best, memory);
+            let top = Top::new(count, any_tie, best, memory, Tuning::small());
             let mut all: Vec<Pair> = vec![];
             for _ in 0..rng.random_range(0..40) {
                 let batch = (0..rng.random_range(0..20)).map(|_| {

@@ -9,11 +9,12 @@ use datafusion::prelude::{SessionConfig, SessionContext};
 
 use crate::session::install;
 use crate::sql::rewrite_sql;
+use crate::tests::small;
 
 /// A session with tables `a`, `b` and `c` of `id`, `k`, `name` and `toks`.
 pub(crate) async fn session(config: SessionConfig) -> Result<SessionContext> {
     let builder = SessionStateBuilder::new_with_default_features()
-        .with_config(config.with_information_schema(true).with_target_partitions(2));
+        .with_config(small(config).with_information_schema(true).with_target_partitions(2));
     let ctx = SessionContext::new_with_state(install(builder)?.build());
     for table in ["a", "b", "c"] {
         ctx.sql(&format!(

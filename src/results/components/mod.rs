@@ -28,6 +28,7 @@ use super::nodes::NO_ID;
 use super::operator::{properties_of, reads_pairs};
 use crate::operator::once::OnceExecution;
 use crate::util::cancel::CancelFlag;
+use crate::util::parallel::Threads;
 
 /// The partitions of the input that are united.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -139,7 +140,7 @@ impl ConnectedComponentsExec {
         let pairs = MetricBuilder::new(&self.metrics).counter("pairs", partition);
         let unions = MetricBuilder::new(&self.metrics).counter("unions", partition);
         let components = MetricBuilder::new(&self.metrics).counter("components", partition);
-        let threads = inputs.len();
+        let threads = Threads::usual(inputs.len());
         Ok(async move {
             let mut tasks = tokio::task::JoinSet::new();
             for input in inputs {

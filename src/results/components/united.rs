@@ -11,6 +11,7 @@ use crate::results::forest::Forest;
 use crate::results::labels::Labels;
 use crate::results::nodes::{NodeColumn, NodeType, Nodes};
 use crate::util::cancel::CancelFlag;
+use crate::util::parallel::Threads;
 
 /// The nodes and the sets that many threads unite.
 #[derive(Debug)]
@@ -79,7 +80,7 @@ impl United {
     }
 
     /// Labels the nodes of all pairs.
-    pub(super) fn label(&self, threads: usize, cancel: &CancelFlag) -> Result<Labels> {
+    pub(super) fn label(&self, threads: Threads, cancel: &CancelFlag) -> Result<Labels> {
         let mut state = self.state.write();
         let nodes = std::mem::replace(&mut state.nodes, Nodes::new(&self.node_type));
         let forests = std::mem::take(&mut state.forests);

@@ -8,10 +8,11 @@ use crate::SimJoinContextExt;
 use crate::config::{DeviceChoice, SimJoinOptions};
 use crate::emulator::gpu;
 use crate::session::install;
+use crate::tests::small;
 use datafusion::common::Result;
 
 pub(crate) async fn session(device: Option<DeviceChoice>) -> Result<SessionContext> {
-    let mut config = SessionConfig::new().with_target_partitions(3).with_batch_size(100);
+    let mut config = small(SessionConfig::new().with_target_partitions(3).with_batch_size(100));
     let context = match device {
         None => SessionContext::new_with_config(config),
         Some(device) => {

@@ -10,6 +10,7 @@ use super::{
     PrepareContext, PreparedJoin, StartTimes, Strategy, StrategyName, Terms, listed,
 };
 use crate::error::{Error, Result, exec_err, internal_err, plan_err};
+use crate::util::parallel::Threads;
 
 /// The share of the time that a GPU must save where it is not demanded: estimates are rough.
 const WORTH_A_DEVICE: f64 = 0.1;
@@ -44,7 +45,7 @@ impl<J: 'static> Compared<J> {
     /// The time that it takes on a device that is open.
     fn if_open(&self, context: PrepareContext<'_>) -> Option<f64> {
         let is_open = self.strategy.devices().is_some_and(|devices| devices.is_open());
-        self.estimate.cost.filter(|_| is_open).map(|cost| cost.elapsed(context.threads))
+        self.estimate.cost.filter(|_| is_open).map(|cost| cost.elapsed(context.threads.count()))
     }
 }
 
@@ -431,7 +432,7 @@ fn compare<J: 'static>(
 fn rank<J: 'static>(
     compared: &[Compared<J>],
     placements: &[Placement],
-    threads: usize,
+    threads: Threads,
 ) -> Vec<Ranked> {
     let mut ranked = vec![];
     for &placement in placements {
@@ -439,7 +440,7 @@ fn rank<J: 'static>(
             let Some(cost) = estimate.cost.filter(|_| strategy.placement() == placement) else {
                 continue;
             };
-            ranked.push(Ranked { place, placement, cost, elapsed: cost.elapsed(threads) });
+            ranked.push(Ranked { place, placement, cost, elapsed: cost.elapsed(threads.count()) });
         }
     }
     ranked.sort_by(|a, b| a.handicapped(placements).total_cmp(&b.handicapped(placements)));

@@ -11,6 +11,7 @@ use crate::error::{Error, Result, internal_error};
 use crate::memory::Memory;
 use crate::predicate::Side;
 use crate::util::cancel::CancelFlag;
+use crate::util::parallel::Threads;
 
 /// The distinct items of some rows, as their family holds them.
 pub trait Collection: Any + Debug + Send + Sync {
@@ -174,7 +175,7 @@ pub struct FinishContext<'a> {
     /// Ends the work early.
     pub cancel: &'a CancelFlag,
     /// The number of threads that may work at once, at least 1.
-    pub threads: usize,
+    pub threads: Threads,
     /// Whether the encoder that comes out is going to be used: a self-join meets no other rows.
     pub meets_others: bool,
     /// Whether the items meet each other.

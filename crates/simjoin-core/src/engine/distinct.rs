@@ -9,11 +9,11 @@ use super::repeats::{ItemRows, Repeats};
 use crate::error::Result;
 use crate::util::cancel::CancelFlag;
 use crate::util::counting_sort;
-use crate::util::parallel::{collect, concat, filled, for_each, map, ranges};
+use crate::util::parallel::{Threads, collect, concat, filled, for_each, map, ranges};
 use crate::util::scatter::{Scatter, shared};
 
-/// Rows that a task takes on, at least. Tests want many tasks.
-const LEAST_ROWS: usize = if cfg!(test) { 1 << 4 } else { 1 << 12 };
+/// Rows that a task takes on, at least.
+const LEAST_ROWS: usize = 1 << 12;
 
 /// The mark of an entry without a place.
 const NONE: u32 = u32::MAX;
@@ -27,7 +27,7 @@ pub struct Distinct {
     without: Vec<u32>,
     /// The places of first rows, ascending.
     pub items: Vec<u32>,
-    threads: usize,
+    threads: Threads,
 }
 
 impl Distinct {
@@ -43,7 +43,7 @@ impl Distinct {
     /// # Errors
     ///
     /// When the work is cancelled.
-    pub fn of(rows: &impl ItemRows, threads: usize, cancel: &CancelFlag) -> Result<Self> {
+    pub fn of(rows: &impl ItemRows, threads: Threads, cancel: &CancelFlag) -> Result<Self> {
         let count = rows.count();
         let Repeats { repeats, without } = Repeats::of(rows, threads, cancel)?;
         let is_plain = repeats.iter().all(Vec::is_empty) && without.iter().all(Vec::is_empty);
@@ -209,7 +209,7 @@ mod tests {
                     }
                 }
             }
-            for threads in [1, 2, 7] {
+            for threads in [1, 2, 7].map(Threads::small) {
                 let distinct = Distinct::of(&rows, threads, &cancel).unwrap();
                 assert_eq!(distinct.items, items);
                 for (place, value) in (0..).zip(&rows.values) {

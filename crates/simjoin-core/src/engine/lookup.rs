@@ -41,7 +41,7 @@ pub fn lookup_cursor<L: Lookup>(
     build: &Arc<L::Items>,
     spec: &MatchSpec,
 ) -> Box<dyn Cursor> {
-    Box::new(UnitCursor::new(LookupWorker {
+    let worker = LookupWorker {
         lookup,
         build: Arc::clone(build),
         spec: *spec,
@@ -50,7 +50,8 @@ pub fn lookup_cursor<L: Lookup>(
         given: 0,
         retired: None,
         funnel: Funnel::default(),
-    }))
+    };
+    Box::new(UnitCursor::new(worker, spec.tuning))
 }
 
 struct LookupWorker<L: Lookup> {

@@ -12,6 +12,7 @@ use crate::memory::{Memory, Reservation};
 use crate::predicate::Predicate;
 use crate::simd::Simd;
 use crate::util::cancel::CancelFlag;
+use crate::util::parallel::Threads;
 
 /// The argument of the function for the rows of a side, which lie in batches.
 pub trait ArgumentBatches: Debug + Send + Sync {
@@ -69,7 +70,7 @@ pub struct NeighbourRequest<'a> {
     /// The use of a GPU.
     pub gpu: GpuOptions,
     /// The threads of the CPU, and the form of its kernels.
-    pub threads: usize,
+    pub threads: Threads,
     pub simd: Simd,
     /// Grows by what the search keeps on the host.
     pub reservation: &'a dyn Memory,

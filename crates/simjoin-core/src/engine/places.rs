@@ -2,10 +2,10 @@
 
 use crate::error::Result;
 use crate::util::cancel::CancelFlag;
-use crate::util::parallel::{collect, map, steps_per_task};
+use crate::util::parallel::{Threads, collect, map, steps_per_task};
 
-/// Rows of a task, at least. Tests want many tasks.
-const LEAST_ROWS: usize = if cfg!(test) { 1 << 4 } else { 1 << 12 };
+/// Rows of a task, at least.
+const LEAST_ROWS: usize = 1 << 12;
 
 /// The place of a row: its number, its part, and its index there.
 #[derive(Debug, Clone, Copy)]
@@ -33,7 +33,7 @@ struct Stretch {
 pub(crate) fn places_by_row<R: Sync>(
     parts: &[&[R]],
     number: impl Fn(&R) -> u32 + Sync,
-    threads: usize,
+    threads: Threads,
     cancel: &CancelFlag,
 ) -> Result<Vec<Place>> {
     let count = parts.iter().map(|rows| rows.len()).sum();
@@ -120,7 +120,7 @@ mod tests {
                 row += 1;
             }
             let slices: Vec<&[u32]> = rows.iter().map(Vec::as_slice).collect();
-            for threads in [1, 2, 7] {
+            for threads in [1, 2, 7].map(Threads::small) {
                 let cancel = &CancelFlag::default();
                 let places = places_by_row(&slices, |&row| row, threads, cancel).unwrap();
                 let places = places.iter().map(|place| (place.row, place.part, place.index));
@@ -128,7 +128,8 @@ mod tests {
             }
         }
         let last = [[u32::MAX - 1, u32::MAX].as_slice()];
-        let places = places_by_row(&last, |&row| row, 1, &CancelFlag::default()).unwrap();
+        let places =
+            places_by_row(&last, |&row| row, Threads::small(1), &CancelFlag::default()).unwrap();
         assert_eq!(places.last().map(|place| (place.row, place.index)), Some((u32::MAX, 1)));
     }
 }

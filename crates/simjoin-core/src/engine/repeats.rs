@@ -8,12 +8,13 @@ use std::cell::Cell;
 use hashbrown::HashTable;
 
 use crate::error::Result;
+use crate::tuning::{Size, Tuning};
 use crate::util::cancel::CancelFlag;
-use crate::util::parallel::{map, ranges};
+use crate::util::parallel::{Threads, map, ranges};
 
-/// Rows of a task, at least, and rows of a share, about. Tests want many of both.
-const LEAST_ROWS: usize = if cfg!(test) { 1 << 4 } else { 1 << 10 };
-const SHARE_ROWS: usize = if cfg!(test) { 1 << 4 } else { 1 << 12 };
+/// Rows of a task, at least, and rows of a share, about.
+const LEAST_ROWS: usize = 1 << 10;
+const SHARE_ROWS: Size = Size { usual: 1 << 12, small: 1 << 4 };
 
 /// Shares, at most: each task has a counter for each of them.
 const MOST_SHARES: usize = 1 << 12;
@@ -70,8 +71,8 @@ pub(super) struct Repeats {
 }
 
 /// The number of shares: the power of two of them by which hashes are shared out.
-fn shares(count: usize) -> usize {
-    (count / SHARE_ROWS).clamp(1, MOST_SHARES).next_power_of_two()
+fn shares(count: usize, tuning: Tuning) -> usize {
+    (count / tuning.size(SHARE_ROWS)).clamp(1, MOST_SHARES).next_power_of_two()
 }
 
 #[inline]
@@ -86,10 +87,10 @@ impl Repeats {
     /// # Errors
     ///
     /// When the work is cancelled.
-    pub(super) fn of(rows: &impl ItemRows, threads: usize, cancel: &CancelFlag) -> Result<Self> {
-        let (count, shares) = (rows.count(), shares(rows.count()));
+    pub(super) fn of(rows: &impl ItemRows, threads: Threads, cancel: &CancelFlag) -> Result<Self> {
+        let (count, shares) = (rows.count(), shares(rows.count(), threads.tuning));
         let mut shared = share_out(count, shares, |row| rows.sketch(row), threads, cancel)?;
-        if rows.has_sketches() && are_uneven(&shared, shares, count) {
+        if rows.has_sketches() && are_uneven(&shared, shares, count, threads.tuning) {
             drop(shared);
             shared = share_out(count, shares, |row| rows.hash(row), threads, cancel)?;
         }
@@ -111,7 +112,7 @@ fn share_out(
     count: usize,
     shares: usize,
     hash: impl Fn(u32) -> Option<u64> + Sync,
-    threads: usize,
+    threads: Threads,
     cancel: &CancelFlag,
 ) -> Result<Vec<InShares>> {
     map(threads, ranges(threads, count, LEAST_ROWS), |places| {
@@ -150,9 +151,9 @@ impl InShares {
 
 /// Whether a share has far more rows than the average: the thread that takes it would work longer than all
 /// others.
-fn are_uneven(shared: &[InShares], shares: usize, count: usize) -> bool {
+fn are_uneven(shared: &[InShares], shares: usize, count: usize, tuning: Tuning) -> bool {
     let most = (0..shares).map(|share| shared.iter().map(|part| part.share(share).len()).sum());
-    most.max().unwrap_or(0) > 4 * (count / shares) + SHARE_ROWS
+    most.max().unwrap_or(0) > 4 * (count / shares) + tuning.size(SHARE_ROWS)
 }
 
 /// Adds the repeats of a share to `found`, by a table that is empty.

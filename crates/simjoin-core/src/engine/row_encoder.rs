@@ -17,6 +17,7 @@ use crate::error::Result;
 use crate::memory::Memory;
 use crate::predicate::Side;
 use crate::util::cancel::CancelFlag;
+use crate::util::parallel::Threads;
 
 /// A predicate over values of which each row has one.
 pub trait RowMatcher: Debug + Send + Sync + 'static {
@@ -280,7 +281,8 @@ impl<V: RowValues> ProbeEncoder for RowProbeEncoder<V> {
         let mut batch = ReadRows::with_room(&column, rows, elements);
         batch.read_probes(&self.values, &column, input, keys)?;
         let cancel = &CancelFlag::default();
-        let how = Gathering { self_join: false, threads: 1, cancel, reserve: &|_| false };
+        let how =
+            Gathering { self_join: false, threads: Threads::ONE, cancel, reserve: &|_| false };
         let items = self.values.gather(vec![batch], how)?;
         reservation.try_resize(base + items.size_in_bytes())?;
         Ok(Arc::new(items))

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use crate::error::Result;
 use crate::util::cancel::{CancelFlag, sort_unstable_by_key};
-use crate::util::parallel::{for_each, steps_per_task, threads_for};
+use crate::util::parallel::{Threads, for_each, steps_per_task, threads_for};
 
 /// The number of a distinct item in its [`Collection`](super::Collection).
 pub type ItemId = u32;
@@ -80,11 +80,11 @@ impl RowGroups {
     pub fn gather<T: Copy + Default + Send>(
         &self,
         value: impl Fn(u32) -> T + Sync,
-        threads: usize,
+        threads: Threads,
         cancel: &CancelFlag,
     ) -> Result<Vec<T>> {
-        /// Rows of a task, at least. Tests want many tasks.
-        const LEAST_ROWS: usize = if cfg!(test) { 1 << 4 } else { 1 << 12 };
+        /// Rows of a task, at least.
+        const LEAST_ROWS: usize = 1 << 12;
         /// The steps of reading a row's value, which lies anywhere.
         const STEPS_PER_ROW: usize = 1 << 2;
         let slots = self.rows.len() + self.without_item.len();
@@ -138,11 +138,11 @@ impl RowGroups {
     pub fn sort_rows_by_key(
         &mut self,
         key: impl Fn(u32) -> u32 + Copy + Sync,
-        threads: usize,
+        threads: Threads,
         cancel: &CancelFlag,
     ) -> Result<()> {
-        /// Items of a task, at least. Tests want many tasks.
-        const LEAST_ITEMS: usize = if cfg!(test) { 1 << 4 } else { 1 << 12 };
+        /// Items of a task, at least.
+        const LEAST_ITEMS: usize = 1 << 12;
         /// The steps of reading a row's key.
         const STEPS_PER_ROW: usize = 1 << 2;
         if self.has_no_repeats() {
@@ -195,7 +195,7 @@ mod tests {
         let row = |slot: u32| (slot * 7) % count;
         assert_ne!(count % 7, 0);
         let key = |row: u32| row * 31 % 17;
-        for threads in [1, 2, 7] {
+        for threads in [1, 2, 7].map(Threads::small) {
             let rows = (0..end).map(row).collect();
             let mut groups = RowGroups::new(offsets.clone(), rows, (end..count).map(row).collect());
             groups.sort_rows_by_key(key, threads, &cancel).unwrap();

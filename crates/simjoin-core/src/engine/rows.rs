@@ -12,6 +12,7 @@ use arrow::array::{Array, ArrayRef};
 use super::{Collection, EncodeInput, KeyDictionary, KeyId};
 use crate::error::Result;
 use crate::util::cancel::CancelFlag;
+use crate::util::parallel::Threads;
 
 /// The values of a family whose rows have one each: how they are read, and what is told of them.
 ///
@@ -175,7 +176,7 @@ pub struct Gathering<'a> {
     /// Whether the items meet each other.
     pub self_join: bool,
     /// The number of threads that may work at once, at least 1.
-    pub threads: usize,
+    pub threads: Threads,
     /// Ends the work early.
     pub cancel: &'a CancelFlag,
     /// Reserves this many bytes beyond [`RowValues::footprint`]; whether that is granted.

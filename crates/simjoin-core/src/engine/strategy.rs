@@ -12,7 +12,9 @@ use crate::error::{Result, internal_error};
 use crate::memory::Memory;
 use crate::predicate::Side;
 use crate::simd::Simd;
+use crate::tuning::Tuning;
 use crate::util::cancel::CancelFlag;
+use crate::util::parallel::Threads;
 
 /// The pairs of items that a join looks at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -114,6 +116,8 @@ pub struct MatchSpec {
     pub simd: Simd,
     /// The use of a GPU, where there is one.
     pub gpu: GpuOptions,
+    /// The sizes of what the search does at a time.
+    pub tuning: Tuning,
 }
 
 impl MatchSpec {
@@ -297,8 +301,8 @@ pub struct PrepareContext<'a> {
     pub reservation: &'a dyn Memory,
     /// Ends the work early.
     pub cancel: &'a CancelFlag,
-    /// The number of threads that may work on it at once, at least 1.
-    pub threads: usize,
+    /// The threads that may work on it at once.
+    pub threads: Threads,
     /// The rows that will probe the build collection, where they are known: otherwise estimates take
     /// them to be like those of the build side.
     pub probes: Option<&'a Probes>,

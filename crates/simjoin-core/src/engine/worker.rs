@@ -6,9 +6,10 @@ use std::time::{Duration, Instant};
 use crate::engine::cursor::UnitQueue;
 use crate::engine::{Collection, Cursor, Funnel, ItemId, MatchBuffer, ProbeUnit, Progress, Unit};
 use crate::error::Result;
+use crate::tuning::{Size, Tuning};
 
-/// The time of a poll; the operator allows 10 ms. Tests stop as often as they can.
-const SLICE: Duration = if cfg!(test) { Duration::ZERO } else { Duration::from_millis(4) };
+/// The time of a poll; the operator allows 10 ms. Of small sizes, a poll stops as often as it can.
+const SLICE: Size<Duration> = Size { usual: Duration::from_millis(4), small: Duration::ZERO };
 
 /// The progress of a worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,11 +65,14 @@ pub struct UnitCursor<W: Worker> {
     /// The number of the unit that the worker has taken up.
     unit: Option<u32>,
     nanos: u64,
+    /// The time of a poll.
+    slice: Duration,
 }
 
 impl<W: Worker> UnitCursor<W> {
-    pub fn new(worker: W) -> Self {
-        Self { worker, units: UnitQueue::default(), unit: None, nanos: 0 }
+    pub fn new(worker: W, tuning: Tuning) -> Self {
+        let slice = tuning.size(SLICE);
+        Self { worker, units: UnitQueue::default(), unit: None, nanos: 0, slice }
     }
 
     /// Works for a time slice.
@@ -84,7 +88,7 @@ impl<W: Worker> UnitCursor<W> {
         loop {
             match self.worker.work(matches)? {
                 Work::Full => return Ok(Progress::Full),
-                Work::More if started.elapsed() < SLICE => {}
+                Work::More if started.elapsed() < self.slice => {}
                 Work::More => return Ok(Progress::Yield),
                 Work::Done => break,
             }

@@ -73,7 +73,7 @@ fn encode(search: &Search<'_>, side: Side, memory: &dyn Memory) -> Result<Vec<En
     let rows = search.rows(side);
     let (threads, cancel) = (search.options.threads(), &search.options.cancel);
     let slice = rows.rows_per_slice(search.options.memory_limit());
-    let share = rows.len().div_ceil(threads.min(rows.len() / LEAST_ROWS).max(1)).max(1);
+    let share = rows.len().div_ceil(threads.at_most(rows.len() / LEAST_ROWS).count()).max(1);
     let shares = (0..rows.len().max(1)).step_by(share).collect();
     map(threads, shares, |first: usize| {
         let (mut encoder, mut keys) =

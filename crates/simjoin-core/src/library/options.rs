@@ -9,7 +9,9 @@ use super::measure::Measure;
 use crate::engine::{AnyMatcher, DeviceChoice, StrategyName, listed};
 use crate::error::{Error, Result, plan_err};
 use crate::memory::Budget;
+use crate::tuning::Tuning;
 use crate::util::cancel::CancelFlag;
+use crate::util::parallel::Threads;
 use crate::values::TextTokenizer;
 
 /// Pairs of a batch that a callback gets, where nothing else is asked for.
@@ -23,6 +25,7 @@ pub(super) struct Options {
     strategy: Option<String>,
     tokenizer: Tokenizer,
     pub cancel: CancelFlag,
+    pub tuning: Tuning,
     pub devices: Devices,
     pub device: DeviceChoice,
     /// Pairs of a batch, at least 1.
@@ -45,6 +48,7 @@ impl Default for Options {
             strategy: None,
             tokenizer: Tokenizer::None,
             cancel: CancelFlag::default(),
+            tuning: Tuning::default(),
             devices: Devices::default(),
             device: DeviceChoice::Cpu,
             batch_pairs: BATCH_PAIRS,
@@ -69,12 +73,13 @@ impl Options {
         self.tokenizer = tokenizer;
     }
 
-    /// The threads that share the work, at least 1.
-    pub(super) fn threads(&self) -> usize {
-        match self.threads {
+    /// The threads that share the work.
+    pub(super) fn threads(&self) -> Threads {
+        let count = match self.threads {
             0 => available_parallelism().map_or(1, NonZeroUsize::get),
             threads => threads,
-        }
+        };
+        Threads::new(count, self.tuning)
     }
 
     pub(super) fn memory_limit(&self) -> Option<usize> {
@@ -135,7 +140,7 @@ impl Options {
                     "the similarity join does not fit into its memory limit of {limit} bytes on {} \
                      threads; raise memory_limit, take fewer threads, give the pairs to a callback \
                      instead of collecting them, or join one part of the rows after the other",
-                    self.threads()
+                    self.threads().count()
                 )),
             _ => error,
         }
@@ -165,6 +170,13 @@ macro_rules! option_methods {
             /// [cancelled](crate::CancelFlag::cancel): within some milliseconds, mostly.
             pub fn cancel(mut self, flag: &$crate::CancelFlag) -> Self {
                 self.options.cancel = flag.clone();
+                self
+            }
+
+            /// Searches by other sizes than the usual ones: [`Tuning::small`]($crate::tuning::Tuning::small)
+            /// makes tests reach every part with few rows. The pairs do not depend on it.
+            pub fn tuning(mut self, tuning: $crate::tuning::Tuning) -> Self {
+                self.options.tuning = tuning;
                 self
             }
 

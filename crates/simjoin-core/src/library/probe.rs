@@ -17,6 +17,7 @@ use crate::engine::{
 };
 use crate::error::{Error, Result, internal_err};
 use crate::memory::{Memory, Reservation};
+use crate::util::parallel::Threads;
 
 /// The most items of a part of a self-join.
 const MOST_ITEMS: usize = 1 << 14;
@@ -71,7 +72,7 @@ impl Part {
 struct Parts {
     left: AtomicUsize,
     all: usize,
-    threads: usize,
+    threads: Threads,
     least: usize,
     most: usize,
     /// Whether the last ones are taken first: the sets with most work.
@@ -79,7 +80,7 @@ struct Parts {
 }
 
 impl Parts {
-    fn of(search: &Search<'_>, index: &Index, threads: usize) -> Self {
+    fn of(search: &Search<'_>, index: &Index, threads: Threads) -> Self {
         let prepared = index.prepared.as_ref();
         let (all, least, most) = match search.itself {
             true => {
@@ -100,7 +101,7 @@ impl Parts {
     fn next(&self) -> Option<Part> {
         let mut left = self.left.load(Relaxed);
         while left > 0 {
-            let share = left.div_ceil(PARTS * self.threads);
+            let share = left.div_ceil(PARTS * self.threads.count());
             let len = share.clamp(self.least, self.most).min(left);
             match self.left.compare_exchange_weak(left, left - len, Relaxed, Relaxed) {
                 Ok(_) if self.from_behind => return Some(Part(left - len..left)),
@@ -135,7 +136,7 @@ pub(super) fn run<C: Consumer>(
     };
     let mut consumers = scope(|scope| {
         let mut started = vec![];
-        for _ in 1..threads {
+        for _ in 1..threads.count() {
             let (shared, consumer) = (&shared, consumer());
             // Fewer threads do the work, too.
             let Ok(thread) =
@@ -145,7 +146,7 @@ pub(super) fn run<C: Consumer>(
             };
             started.push(thread);
         }
-        let mut consumers = vec![shared.work(consumer(), threads > 1)];
+        let mut consumers = vec![shared.work(consumer(), threads.count() > 1)];
         for thread in started {
             match thread.join() {
                 Ok(consumer) => consumers.push(consumer),
@@ -164,14 +165,14 @@ pub(super) fn run<C: Consumer>(
 }
 
 /// The threads that pay.
-fn threads(search: &Search<'_>, index: &Index) -> usize {
+fn threads(search: &Search<'_>, index: &Index) -> Threads {
     let build = index.items.groups().row_count();
     let probe = match search.itself {
         true => index.items.groups().len() as usize,
         false => search.rows(search.probe).len(),
     };
     let worth = build.saturating_mul(probe) / PAIRS_PER_THREAD;
-    search.options.threads().min(probe).min(worth).max(1)
+    search.options.threads().at_most(probe.min(worth))
 }
 
 /// The state that all threads of a search share.

@@ -150,6 +150,7 @@ impl<'a> Search<'a> {
             match_buffer: BUFFER,
             simd: Simd::detect(),
             gpu: GpuOptions::default(),
+            tuning: self.options.tuning,
         }
     }
 }

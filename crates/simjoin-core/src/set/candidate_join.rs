@@ -158,7 +158,7 @@ pub(in crate::set) fn cursor_of(
     build: Arc<SetCollection>,
     spec: JoinSpec,
 ) -> Box<dyn Cursor> {
-    Box::new(UnitCursor::new(FilterVerifyWorker {
+    let worker = FilterVerifyWorker {
         candidates,
         verifier: CpuVerifier::new(build, spec),
         idle: Some(CandidateChunk::default()),
@@ -167,7 +167,8 @@ pub(in crate::set) fn cursor_of(
         itself: None,
         self_matches: 0,
         verify_nanos: 0,
-    }))
+    };
+    Box::new(UnitCursor::new(worker, spec.tuning))
 }
 
 impl Worker for FilterVerifyWorker {

@@ -144,7 +144,7 @@ fn postings(join: &SetJoin, width: usize, words: usize) -> Filtered {
     /// third of the time of one.
     const ALONE: f64 = 0.15;
     let statistics = &join.statistics;
-    let slower = scan_rate(join.spec.simd);
+    let slower = scan_rate(join.spec.simd, join.spec.tuning);
     let index = nanos::INDEX + nanos::INDEX_WORD * words as f64;
     let sign = if words > 0 { nanos::SIGN } else { 0.0 };
     let mut scan = slower * (nanos::SCAN + nanos::SCAN_WORD * words as f64);

@@ -6,6 +6,7 @@ use crate::predicate::Predicate;
 use crate::set::collection::SetCollection;
 use crate::set::measure::{Bounds, Role};
 use crate::simd::Simd;
+use crate::tuning::Tuning;
 
 /// The similarity join of two set collections.
 #[derive(Debug, Clone, Copy)]
@@ -24,6 +25,8 @@ pub struct JoinSpec {
     pub simd: Simd,
     /// How a GPU is used, where one is.
     pub gpu: GpuOptions,
+    /// The sizes of what the search does at a time.
+    pub tuning: Tuning,
 }
 
 impl JoinSpec {
@@ -33,7 +36,7 @@ impl JoinSpec {
     ///
     /// An internal error when another family has the function.
     pub fn new(predicate: &Predicate, spec: &MatchSpec) -> Result<Self> {
-        let MatchSpec { probe, need, candidate_chunk, simd, gpu, .. } = *spec;
+        let MatchSpec { probe, need, candidate_chunk, simd, gpu, tuning, .. } = *spec;
         Ok(Self {
             bounds: Bounds::of(predicate)?,
             probe_role: Role::of(predicate.call, probe),
@@ -42,6 +45,7 @@ impl JoinSpec {
             candidate_chunk,
             simd,
             gpu,
+            tuning,
         })
     }
 

@@ -149,7 +149,9 @@ impl Matcher for SetMatcher {
         let tokens = parts.iter().map(|(encoder, _)| encoder.token_count()).sum();
         let longest = parts.iter().map(|(encoder, _)| encoder.longest_set()).max().unwrap_or(0);
         let prepare = match strategy.name() {
-            Some(name) if name == BitSliced.name() => BitSliced::prepared_bytes(sets, tokens),
+            Some(name) if name == BitSliced.name() => {
+                BitSliced::prepared_bytes(sets, tokens, spec.tuning)
+            }
             _ => JoinSpec::new(&self.predicate, spec)?.prepared_bytes(sets, tokens),
         };
         let cursor = match strategy.name() {

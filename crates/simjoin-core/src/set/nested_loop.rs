@@ -11,11 +11,12 @@ use crate::set::collection::SetCollection;
 use crate::set::filter::size_bounds::SizeBounds;
 use crate::set::join_spec::{JoinSpec, SetUnit};
 use crate::set::runs::{Run, SetId};
+use crate::tuning::Size;
 
 /// Candidates that are verified together.
-const CHUNK: usize = if cfg!(test) { 5 } else { 256 };
+const CHUNK: Size = Size { usual: 256, small: 5 };
 /// Probe sets handled in one time slice.
-const SETS_PER_SLICE: usize = if cfg!(test) { 7 } else { 1 << 16 };
+const SETS_PER_SLICE: Size = Size { usual: 1 << 16, small: 7 };
 
 /// A nested loop over the sets. It prepares nothing, and its cursors take little memory, whatever
 /// the number of sets.
@@ -32,7 +33,7 @@ impl NestedLoop {
 
     /// The bytes of a cursor over the sets of `build`, whatever is fed to it.
     pub fn footprint(build: &SetCollection) -> usize {
-        CandidateChunk::footprint(CHUNK) + SizeBounds::footprint(build.runs())
+        CandidateChunk::footprint(CHUNK.usual) + SizeBounds::footprint(build.runs())
     }
 
     /// A cursor for which the caller holds [`Self::footprint`].
@@ -46,7 +47,8 @@ impl NestedLoop {
             from: 0,
             candidates: 0,
         };
-        let candidates = Candidates { source: Box::new(pairs), signatures: None, capacity: CHUNK };
+        let capacity = spec.tuning.size(CHUNK);
+        let candidates = Candidates { source: Box::new(pairs), signatures: None, capacity };
         cursor_of(candidates, build, spec)
     }
 }
@@ -116,7 +118,7 @@ impl CandidateSource for AdmissiblePairs {
     }
 
     fn fill(&mut self, chunk: &mut CandidateChunk, capacity: usize) -> SourceProgress {
-        for _ in 0..SETS_PER_SLICE {
+        for _ in 0..self.spec.tuning.size(SETS_PER_SLICE) {
             let Range { start: set, end } = self.probe.range;
             if set >= end {
                 return SourceProgress::Done;

@@ -77,6 +77,7 @@ fn sizes_of(range: &Range<u32>) -> impl Iterator<Item = u32> + use<> {
 
 #[cfg(test)]
 mod tests {
+    use crate::util::parallel::Threads;
     use std::sync::Arc;
 
     use rand::rngs::StdRng;
@@ -102,8 +103,12 @@ mod tests {
 
     fn join_of(sides: &Sides, spec: JoinSpec, probes: Option<&Probes>) -> SetJoin {
         let (reservation, cancel) = (reservation(), CancelFlag::default());
-        let context =
-            PrepareContext { reservation: &reservation, cancel: &cancel, threads: 1, probes };
+        let context = PrepareContext {
+            reservation: &reservation,
+            cancel: &cancel,
+            threads: Threads::small(1),
+            probes,
+        };
         join(Arc::clone(&sides.build), spec, 1.0, context).unwrap()
     }
 

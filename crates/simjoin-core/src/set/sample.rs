@@ -157,10 +157,10 @@ impl Pool {
         let threads = threads_for(context.threads, steps);
         let sum = Mutex::new(Tally::new(self.words));
         // Sets far from each other have about the same work in sum.
-        for_each(threads, (0..threads).collect(), |first| {
+        for_each(threads, (0..threads.count()).collect(), |first| {
             let mut cache = SizeBoundsCache::new(spec, build.runs());
             let mut tally = Tally::new(self.words);
-            for probe in (first..self.sets.len()).step_by(threads) {
+            for probe in (first..self.sets.len()).step_by(threads.count()) {
                 context.cancel.check()?;
                 self.try_set(build, spec, &mut cache, probe, &mut tally);
             }
@@ -231,6 +231,7 @@ pub(super) fn expected_share(average_size: f64, words: usize) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use crate::util::parallel::Threads;
     use std::sync::Arc;
 
     use rand::SeedableRng;
@@ -255,8 +256,12 @@ mod tests {
         let rows: Rows = (0..3000).map(|_| row(&mut rng)).collect();
         let sides = Sides::two("few tokens", &rows, &vec![]);
         let (reservation, cancel) = (reservation(), CancelFlag::default());
-        let context =
-            PrepareContext { reservation: &reservation, cancel: &cancel, threads: 1, probes: None };
+        let context = PrepareContext {
+            reservation: &reservation,
+            cancel: &cancel,
+            threads: Threads::small(1),
+            probes: None,
+        };
         let spec = spec(Measure::Jaccard, 0.3, Pairing::All);
         let mut join = join(Arc::clone(&sides.build), spec, 1.0, context).unwrap();
         assert!(join.quickest > 5e5, "{}", join.quickest);

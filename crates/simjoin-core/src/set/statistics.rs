@@ -68,7 +68,7 @@ impl Statistics {
             lookups,
             postings,
             list_length: listed / lookups.max(1.0),
-            threads: context.threads,
+            threads: context.threads.count(),
         })
     }
 

@@ -9,7 +9,7 @@ use foldhash::fast::FixedState;
 use super::page::{Page, script};
 use crate::error::Result;
 use crate::util::cancel::CancelFlag;
-use crate::util::parallel::map;
+use crate::util::parallel::{Threads, map};
 
 /// The number of codes.
 pub(super) const CODES: usize = 64;
@@ -127,7 +127,7 @@ impl Alphabet {
     /// When the work is cancelled.
     pub(super) fn of<'a, T: Iterator<Item = &'a str> + Send>(
         tasks: Vec<T>,
-        threads: usize,
+        threads: Threads,
         cancel: &CancelFlag,
     ) -> Result<Self> {
         /// Bytes counted between two looks at the flag.
@@ -211,7 +211,7 @@ mod tests {
 
     fn alphabet(texts: &[&str]) -> Alphabet {
         let cancel = CancelFlag::default();
-        Alphabet::of(vec![texts.iter().copied()], 1, &cancel).unwrap()
+        Alphabet::of(vec![texts.iter().copied()], Threads::small(1), &cancel).unwrap()
     }
 
     #[test]
@@ -236,7 +236,7 @@ mod tests {
         let texts = [&latin, &latin, &cyrillic, &han, "2026 - 11"];
         let many = alphabet(&texts);
         let halves = texts.map(std::iter::once).into_iter().rev().collect();
-        let same = Alphabet::of(halves, 3, &CancelFlag::default()).unwrap();
+        let same = Alphabet::of(halves, Threads::small(3), &CancelFlag::default()).unwrap();
         let mut pages = vec![];
         for text in texts {
             let mut of_text: HashMap<u8, Vec<char>> = HashMap::new();

@@ -17,6 +17,7 @@ use crate::engine::{
 use crate::error::{Result, internal_err, resources_err};
 use crate::memory::{Memory, Reservation};
 use crate::util::cancel::CancelFlag;
+use crate::util::parallel::Threads;
 
 /// Looks up what is left of a text after up to two deletions in an index of what is left of the build texts.
 #[derive(Debug)]
@@ -149,7 +150,7 @@ enum Index {
 struct Indexing<'a> {
     edits: u32,
     pairing: Pairing,
-    threads: usize,
+    threads: Threads,
     cancel: &'a CancelFlag,
 }
 
@@ -200,8 +201,8 @@ impl PreparedJoin for Prepared {
         let lookup = NeighbourLookup {
             join: self.clone(),
             unit: None,
-            searcher: Searcher::new(),
-            own: OwnSearcher::default(),
+            searcher: Searcher::new(self.spec.tuning),
+            own: OwnSearcher::new(self.spec.tuning),
             reservation,
             own_bytes,
         };

@@ -14,11 +14,11 @@ use crate::engine::{Distinct, ItemId, ItemRows, KeyId, Place, RowGroups, places_
 use crate::error::{Result, internal_err};
 use crate::util::cancel::CancelFlag;
 use crate::util::parallel::{
-    collect, filled, for_each, map, ranges, sort_unstable_by, steps_per_task, threads_for,
+    Threads, collect, filled, for_each, map, ranges, sort_unstable_by, steps_per_task, threads_for,
 };
 
-/// Items that a task takes on, at least. Tests want many tasks.
-const LEAST_ITEMS: usize = if cfg!(test) { 1 << 4 } else { 1 << 10 };
+/// Items that a task takes on, at least.
+const LEAST_ITEMS: usize = 1 << 10;
 
 /// How a collection is made.
 #[derive(Clone)]
@@ -27,7 +27,7 @@ pub struct Gathering<'a> {
     pub alphabet: Option<Arc<Alphabet>>,
     /// Whether texts of the build side that begin alike lie near each other.
     pub by_prefix: bool,
-    pub threads: usize,
+    pub threads: Threads,
     pub cancel: &'a CancelFlag,
 }
 
@@ -129,7 +129,7 @@ impl Strings {
         &mut self,
         input: &Input<'_>,
         items: &[u32],
-        threads: usize,
+        threads: Threads,
         cancel: &CancelFlag,
     ) -> Result<()> {
         let Self { codes, code_starts, pages, alphabet, .. } = self;
@@ -154,7 +154,7 @@ impl Strings {
         &mut self,
         input: &Input<'_>,
         items: &[u32],
-        threads: usize,
+        threads: Threads,
         cancel: &CancelFlag,
     ) -> Result<()> {
         let Self { text, text_starts, scalar_bits, alphabet, .. } = self;
@@ -188,7 +188,7 @@ impl Strings {
 fn starts(
     items: &[u32],
     len: impl Fn(u32) -> usize + Sync,
-    threads: usize,
+    threads: Threads,
     cancel: &CancelFlag,
 ) -> Result<Vec<usize>> {
     let ends = map(threads, ranges(threads, items.len(), LEAST_ITEMS), |range| {
@@ -240,7 +240,7 @@ fn split<'a>(
 fn sort_by_len(
     input: &Input<'_>,
     items: &mut [u32],
-    threads: usize,
+    threads: Threads,
     cancel: &CancelFlag,
 ) -> Result<Vec<Run>> {
     // Keys beside the places, for rows are read at random.
@@ -285,7 +285,7 @@ fn for_each_text(
 }
 
 /// The runs of items, which come with their keys and lengths and are sorted by them.
-fn runs(sorted: &[(u64, u32)], threads: usize, cancel: &CancelFlag) -> Result<Vec<Run>> {
+fn runs(sorted: &[(u64, u32)], threads: Threads, cancel: &CancelFlag) -> Result<Vec<Run>> {
     let parts = map(threads, ranges(threads, sorted.len(), LEAST_ITEMS), |range| {
         cancel.check()?;
         let mut first = range.start as ItemId;
@@ -313,7 +313,7 @@ fn arrange(
     strings: &mut Strings,
     items: &mut [u32],
     by_prefix: bool,
-    threads: usize,
+    threads: Threads,
     cancel: &CancelFlag,
 ) -> Result<()> {
     let stop = &mut || cancel.check().is_err();
@@ -357,7 +357,7 @@ impl<'a> Ordered<'a> {
         mut self,
         mut orders: Vec<(ItemId, Vec<ItemId>)>,
         code_starts: &[usize],
-        threads: usize,
+        threads: Threads,
         cancel: &CancelFlag,
     ) -> Result<()> {
         orders.sort_unstable_by_key(|(first, _)| *first);

@@ -37,6 +37,6 @@ impl PreparedJoin for Prepared {
     fn open(&self, reservation: &dyn Memory) -> Result<Box<dyn Cursor>> {
         let finder = self.join.finder(&self.boxes, self.uses_boxes);
         let worker = StringWorker::try_new(Arc::clone(&self.join), finder, reservation.new_empty());
-        Ok(Box::new(UnitCursor::new(worker?)))
+        Ok(Box::new(UnitCursor::new(worker?, self.join.spec.tuning)))
     }
 }

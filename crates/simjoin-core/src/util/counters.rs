@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-use super::parallel::{filled, for_each, map, threads_for};
+use super::parallel::{Threads, filled, for_each, map, threads_for};
 use crate::error::Result;
 use crate::simd::prefetch;
 
@@ -11,12 +11,12 @@ use crate::simd::prefetch;
 #[derive(Debug)]
 pub struct Counters {
     counts: Vec<AtomicU32>,
-    threads: usize,
+    threads: Threads,
 }
 
 impl Counters {
     /// `len` counters of zero for up to `threads` threads.
-    pub fn new(len: usize, threads: usize) -> Self {
+    pub fn new(len: usize, threads: Threads) -> Self {
         let counts = filled(threads, len, 0_u32).into_iter().map(AtomicU32::new).collect();
         Self { counts, threads }
     }
@@ -31,9 +31,9 @@ impl Counters {
     #[inline(always)]
     pub fn raise(&self, place: usize) {
         let count = &self.counts[place];
-        match self.threads {
+        match self.threads.count() {
             // A thread on its own needs no exchange with others.
-            0..=1 => count.store(count.load(Relaxed) + 1, Relaxed),
+            1 => count.store(count.load(Relaxed) + 1, Relaxed),
             _ => _ = count.fetch_add(1, Relaxed),
         }
     }
@@ -48,8 +48,8 @@ impl Counters {
     #[inline(always)]
     pub fn lower(&self, place: usize) -> u32 {
         let count = &self.counts[place];
-        match self.threads {
-            0..=1 => {
+        match self.threads.count() {
+            1 => {
                 let left = count.load(Relaxed) - 1;
                 count.store(left, Relaxed);
                 left
@@ -61,7 +61,7 @@ impl Counters {
     /// Adds to each counter all those before it, and returns the sum of all, which is below 2^32.
     pub(crate) fn accumulate(&mut self) -> Result<u32> {
         let threads = threads_for(self.threads, self.counts.len());
-        let share = self.counts.len().div_ceil(threads).max(1);
+        let share = self.counts.len().div_ceil(threads.count()).max(1);
         let sums = map(threads, self.counts.chunks_mut(share).collect(), |part| {
             let mut sum = 0;
             for count in part {
@@ -95,12 +95,12 @@ mod tests {
 
     #[test]
     fn counts_become_places_of_a_sort() {
-        for threads in [1, 3] {
+        for threads in [1, 3].map(Threads::small) {
             for (len, buckets) in [(0, 0), (1, 1), (5_000, 700)] {
                 let bucket_of = |number: usize| number * number % buckets;
                 let mut counters = Counters::new(buckets, threads);
-                let tasks = || (0..threads).collect();
-                let numbers = |task| (task..len).step_by(threads);
+                let tasks = || (0..threads.count()).collect();
+                let numbers = |task| (task..len).step_by(threads.count());
                 for_each(threads, tasks(), |task| {
                     numbers(task).for_each(|number| counters.raise(bucket_of(number)));
                     Ok(())

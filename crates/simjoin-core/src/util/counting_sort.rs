@@ -4,12 +4,12 @@ use std::ops::Range;
 use std::sync::atomic::Ordering;
 
 use super::cancel::CancelFlag;
-use super::parallel::{filled, for_each, map, ranges, threads_for};
+use super::parallel::{Threads, filled, for_each, map, ranges, threads_for};
 use super::scatter::shared;
 use crate::error::Result;
 
-/// Numbers of a task, at least. Tests want many tasks.
-const LEAST: usize = if cfg!(test) { 1 << 4 } else { 1 << 12 };
+/// Numbers of a task, at least.
+const LEAST: usize = 1 << 12;
 
 /// Coarse buckets for each thread.
 const COARSE_PER_THREAD: usize = 4;
@@ -29,7 +29,7 @@ struct Sorting<'a> {
     buckets: &'a [u32],
     /// The number of buckets.
     count: usize,
-    threads: usize,
+    threads: Threads,
     cancel: &'a CancelFlag,
 }
 
@@ -48,7 +48,7 @@ pub(crate) fn footprint(numbers: usize, buckets: usize) -> usize {
 pub(crate) fn sort(
     buckets: &[u32],
     count: usize,
-    threads: usize,
+    threads: Threads,
     cancel: &CancelFlag,
 ) -> Result<Sorted> {
     let threads = threads_for(threads, 4 * buckets.len());
@@ -62,7 +62,7 @@ impl Sorting<'_> {
             return self.by_width(tasks, 0);
         }
         // Buckets by the high bits of their numbers, each of which one thread then sorts.
-        let coarse = self.count.div_ceil(COARSE_PER_THREAD * self.threads);
+        let coarse = self.count.div_ceil(COARSE_PER_THREAD * self.threads.count());
         let bits = coarse.next_power_of_two().ilog2();
         let by_coarse = self.by_width(tasks, bits)?;
         self.refined(&by_coarse, bits)
@@ -178,13 +178,13 @@ mod tests {
                 expected.partition_point(|&number| buckets[number as usize] < bucket) as u32
             });
             let starts: Vec<u32> = starts.collect();
-            for threads in [1, 2, 7] {
+            for threads in [1, 2, 7].map(Threads::small) {
                 let sorted = sort(&buckets, count, threads, &cancel).unwrap();
                 assert_eq!(sorted.numbers, expected, "{len} into {count}");
                 assert_eq!(sorted.starts, starts, "{len} into {count}");
             }
         }
         drop(cancel.on_drop());
-        assert!(sort(&[0; 100], 3, 2, &cancel).is_err());
+        assert!(sort(&[0; 100], 3, Threads::small(2), &cancel).is_err());
     }
 }

@@ -11,9 +11,59 @@ use rayon::{ThreadPool, ThreadPoolBuilder};
 use super::cancel::{self, CancelFlag, partition};
 use super::per_process::PerProcess;
 use crate::error::{Result, internal_err};
+use crate::tuning::{Size, Tuning};
 
-/// Steps (tokens, sets) for which another thread is worth waking. Tests want many.
-const STEPS_PER_THREAD: usize = if cfg!(test) { 1 << 6 } else { 1 << 14 };
+/// Steps (tokens, sets) for which another thread is worth waking.
+const STEPS_PER_THREAD: Size = Size { usual: 1 << 14, small: 1 << 6 };
+
+/// The threads that may work at once, and the sizes by which they share work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Threads {
+    count: usize,
+    /// The sizes by which they share work.
+    pub tuning: Tuning,
+}
+
+impl Threads {
+    /// The calling thread alone.
+    pub const ONE: Self = Self { count: 1, tuning: Tuning::USUAL };
+
+    /// At least one thread.
+    pub fn new(count: usize, tuning: Tuning) -> Self {
+        Self { count: count.max(1), tuning }
+    }
+
+    /// At least one thread, by the sizes of the product.
+    pub fn usual(count: usize) -> Self {
+        Self::new(count, Tuning::USUAL)
+    }
+
+    /// Threads that share small work, for tests.
+    pub fn small(count: usize) -> Self {
+        Self::new(count, Tuning::small())
+    }
+
+    /// How many there are, at least 1.
+    pub fn count(self) -> usize {
+        self.count
+    }
+
+    /// The least work of a task, which is `least` or, of small sizes, 16.
+    pub fn least(self, least: usize) -> usize {
+        self.tuning.size(Size { usual: least, small: least.min(1 << 4) })
+    }
+
+    /// Half of them, and the others.
+    pub fn halves(self) -> [Self; 2] {
+        let half = self.at_most(self.count / 2);
+        [half, Self::new(self.count - half.count, self.tuning)]
+    }
+
+    /// At most `count` of them, at least one.
+    pub fn at_most(self, count: usize) -> Self {
+        Self::new(self.count.min(count), self.tuning)
+    }
+}
 
 /// Threads that wait for work, one for each core: starting threads takes longer than the shorter
 /// phases of a join. `None` where the system gives no threads.
@@ -27,18 +77,18 @@ fn pool() -> Option<&'static ThreadPool> {
 }
 
 /// How many of `threads` threads pay for this many steps.
-pub fn threads_for(threads: usize, steps: usize) -> usize {
-    threads.min(steps / STEPS_PER_THREAD).max(1)
+pub fn threads_for(threads: Threads, steps: usize) -> Threads {
+    threads.at_most(steps / threads.tuning.size(STEPS_PER_THREAD))
 }
 
 /// Does `work` for every task on up to `threads` threads, this one among them, which take one after
 /// the other. The first error ends the work, and is returned.
 pub fn for_each<T: Send>(
-    threads: usize,
+    threads: Threads,
     tasks: Vec<T>,
     work: impl Fn(T) -> Result<()> + Sync,
 ) -> Result<()> {
-    let threads = threads.min(tasks.len());
+    let threads = threads.at_most(tasks.len()).count();
     let pool = if threads > 1 { pool() } else { None };
     let Some(pool) = pool else { return tasks.into_iter().try_for_each(work) };
     let queue = Mutex::new(tasks.into_iter());
@@ -66,7 +116,7 @@ pub fn for_each<T: Send>(
 
 /// The results of `work` for every task, in the order of the tasks, made like [`for_each`].
 pub fn map<T: Send, R: Send>(
-    threads: usize,
+    threads: Threads,
     tasks: Vec<T>,
     work: impl Fn(T) -> Result<R> + Sync,
 ) -> Result<Vec<R>> {
@@ -81,10 +131,10 @@ pub fn map<T: Send, R: Send>(
 
 /// `len` copies of `value`, written by as many of `threads` threads as pay: memory that a thread is
 /// the first to touch costs more than a copy.
-pub fn filled<T: Copy + Send + Sync>(threads: usize, len: usize, value: T) -> Vec<T> {
+pub fn filled<T: Copy + Send + Sync>(threads: Threads, len: usize, value: T) -> Vec<T> {
     let mut items = Vec::with_capacity(len);
     let threads = threads_for(threads, len * size_of::<T>() / size_of::<u64>());
-    let share = len.div_ceil(threads).max(1);
+    let share = len.div_ceil(threads.count()).max(1);
     let parts = items.spare_capacity_mut()[..len].chunks_mut(share).collect();
     let filled = for_each(threads, parts, |part: &mut [MaybeUninit<T>]| {
         part.fill(MaybeUninit::new(value));
@@ -102,7 +152,7 @@ pub fn filled<T: Copy + Send + Sync>(threads: usize, len: usize, value: T) -> Ve
 const CHECK_EVERY: usize = 1 << 16;
 
 /// The places of `len` values that tasks of at least `least` places make.
-pub fn ranges(threads: usize, len: usize, least: usize) -> Vec<Range<usize>> {
+pub fn ranges(threads: Threads, len: usize, least: usize) -> Vec<Range<usize>> {
     let share = steps_per_task(threads, len, least);
     (0..len).step_by(share).map(|start| start..len.min(start + share)).collect()
 }
@@ -114,7 +164,7 @@ pub fn ranges(threads: usize, len: usize, least: usize) -> Vec<Range<usize>> {
 ///
 /// When the work is cancelled, and where a range has fewer values than places.
 pub fn collect<T: Copy + Send, I: Iterator<Item = T>>(
-    threads: usize,
+    threads: Threads,
     len: usize,
     least: usize,
     cancel: &CancelFlag,
@@ -147,7 +197,7 @@ pub fn collect<T: Copy + Send, I: Iterator<Item = T>>(
 ///
 /// When the work is cancelled.
 pub fn concat<T: Copy + Send + Sync>(
-    threads: usize,
+    threads: Threads,
     parts: &[impl AsRef<[T]>],
     cancel: &CancelFlag,
 ) -> Result<Vec<T>> {
@@ -176,7 +226,7 @@ pub fn concat<T: Copy + Send + Sync>(
 ///
 /// When the work is cancelled: then `items` are in any order.
 pub fn sort_unstable_by<T: Copy + Send>(
-    threads: usize,
+    threads: Threads,
     items: &mut [T],
     cancel: &CancelFlag,
     compare: impl Fn(&T, &T) -> Ordering + Copy + Sync,
@@ -184,7 +234,10 @@ pub fn sort_unstable_by<T: Copy + Send>(
     /// The steps of sorting an item.
     const STEPS: usize = 1 << 4;
     let threads = threads_for(threads, STEPS * items.len());
-    let most = if threads > 1 { steps_per_task(threads, items.len(), 1) } else { items.len() };
+    let most = match threads.count() {
+        1 => items.len(),
+        _ => steps_per_task(threads, items.len(), 1),
+    };
     let (mut large, mut ready) = (vec![items], vec![]);
     while !large.is_empty() {
         ready.extend(large.extract_if(.., |part| part.len() <= most));
@@ -199,11 +252,14 @@ pub fn sort_unstable_by<T: Copy + Send>(
 }
 
 /// How many of `steps` steps a thread takes on at a time, so that the threads end together: at
-/// least `least`.
-pub fn steps_per_task(threads: usize, steps: usize, least: usize) -> usize {
+/// least [`least`](Threads::least).
+pub fn steps_per_task(threads: Threads, steps: usize, least: usize) -> usize {
     /// Tasks for each thread.
     const TASKS: usize = 4;
-    if threads <= 1 { steps.max(1) } else { (steps / (TASKS * threads)).max(least) }
+    match threads.count() {
+        1 => steps.max(1),
+        count => (steps / (TASKS * count)).max(threads.least(least)),
+    }
 }
 
 #[cfg(test)]
@@ -216,7 +272,7 @@ mod tests {
 
     #[test]
     fn all_copies_are_made() {
-        for threads in [1, 3] {
+        for threads in [1, 3].map(Threads::small) {
             for len in [0, 1, 7, 1 << 12] {
                 assert_eq!(filled(threads, len, 5_u32), vec![5; len]);
             }
@@ -226,7 +282,7 @@ mod tests {
     #[test]
     fn threads_collect_the_values_of_all_places() {
         let cancel = CancelFlag::default();
-        for threads in [1, 2, 7] {
+        for threads in [1, 2, 7].map(Threads::small) {
             for len in [0, 1, 63, 1000] {
                 let squares = |range: Range<usize>| range.map(|i| i * i);
                 let expected: Vec<usize> = squares(0..len).collect();
@@ -238,7 +294,7 @@ mod tests {
             assert!(collect(threads, 100, 10, &cancel, few).is_err());
         }
         drop(cancel.on_drop());
-        assert!(collect(1, 1, 1, &cancel, |range| range).is_err());
+        assert!(collect(Threads::small(1), 1, 1, &cancel, |range| range).is_err());
     }
 
     #[test]
@@ -248,19 +304,19 @@ mod tests {
             let items: Vec<usize> = (0..len).map(|i| i * 7919 % 10_007 % of).collect();
             let mut expected = items.clone();
             expected.sort_unstable();
-            for threads in [1, 2, 7] {
+            for threads in [1, 2, 7].map(Threads::small) {
                 let mut sorted = items.clone();
                 sort_unstable_by(threads, &mut sorted, &cancel, usize::cmp).unwrap();
                 assert_eq!(sorted, expected);
             }
         }
         drop(cancel.on_drop());
-        assert!(sort_unstable_by(2, &mut [3, 1, 2], &cancel, i32::cmp).is_err());
+        assert!(sort_unstable_by(Threads::small(2), &mut [3, 1, 2], &cancel, i32::cmp).is_err());
     }
 
     #[test]
     fn every_task_is_done_once_and_errors_come_back() {
-        for threads in [1, 2, 7] {
+        for threads in [1, 2, 7].map(Threads::small) {
             let mut done = vec![0; 100];
             let sum = AtomicUsize::new(0);
             let tasks: Vec<(usize, &mut usize)> = done.iter_mut().enumerate().collect();

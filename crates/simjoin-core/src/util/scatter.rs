@@ -3,10 +3,10 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::error::Result;
-use crate::util::parallel::map;
+use crate::util::parallel::{Threads, map};
 
-/// Places of a piece. Tests want many pieces.
-const PIECE: usize = if cfg!(test) { 1 << 5 } else { 1 << 16 };
+/// Places of a piece.
+const PIECE: usize = 1 << 16;
 
 /// A vector of numbers in pieces, which several threads make and fill. A thread reads the numbers of other
 /// threads only after the parallel loop that wrote them.
@@ -15,14 +15,14 @@ pub(crate) struct Scatter(Vec<Vec<AtomicU32>>);
 
 impl Scatter {
     /// `len` zeros.
-    pub(crate) fn new(len: usize, threads: usize) -> Result<Self> {
+    pub(crate) fn new(len: usize, threads: Threads) -> Result<Self> {
         Self::of(len, threads, |_| 0)
     }
 
     /// `value` of each of `len` places.
     pub(crate) fn of(
         len: usize,
-        threads: usize,
+        threads: Threads,
         value: impl Fn(usize) -> u32 + Sync,
     ) -> Result<Self> {
         let starts = (0..len).step_by(PIECE).collect();
@@ -59,9 +59,9 @@ mod tests {
     #[test]
     fn every_place_keeps_its_number() {
         for len in [0, 1, PIECE - 1, PIECE, 5 * PIECE + 3] {
-            let numbers = Scatter::new(len, 3).unwrap();
+            let numbers = Scatter::new(len, Threads::small(3)).unwrap();
             let tasks = (0..7).collect();
-            for_each(3, tasks, |task: usize| {
+            for_each(Threads::small(3), tasks, |task: usize| {
                 (task..len).step_by(7).for_each(|place| numbers.set(place, place as u32 + 1));
                 Ok(())
             })

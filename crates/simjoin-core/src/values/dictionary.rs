@@ -21,7 +21,7 @@ pub(crate) use self::slots::hash_bytes;
 pub use self::slots::mix;
 use self::slots::{LongSlot, WordSlot, find_word};
 use crate::error::{Result, exec_err, internal_err};
-use crate::util::parallel::{for_each, steps_per_task, threads_for};
+use crate::util::parallel::{Threads, for_each, steps_per_task, threads_for};
 use crate::values::byte_tokens::{ByteTokens, PACKED_LEN, pack};
 use crate::values::table::Table;
 use crate::values::tokens::{IntegerToken, Tokens, signed_token, unsigned_token, with_byte_tokens};
@@ -322,7 +322,7 @@ impl Dictionary {
     }
 
     /// Gives every token the id that `map` has for it.
-    pub(crate) fn map_ids(&mut self, map: &[u32], threads: usize) -> Result<()> {
+    pub(crate) fn map_ids(&mut self, map: &[u32], threads: Threads) -> Result<()> {
         let id = |id: &mut u32| {
             if *id != NO_ID {
                 *id = map[*id as usize];
@@ -420,7 +420,7 @@ impl Added {
 
 /// Does `work` for every item.
 pub(super) fn for_chunks<T: Send>(
-    threads: usize,
+    threads: Threads,
     items: &mut [T],
     work: impl Fn(&mut T) + Sync,
 ) -> Result<()> {

@@ -3,7 +3,7 @@
 use std::mem::size_of;
 
 use crate::error::Result;
-use crate::util::parallel::{filled, map};
+use crate::util::parallel::{Threads, filled, map};
 
 /// An entry of a [`Table`], or a free place.
 pub trait Slot: Copy {
@@ -104,7 +104,7 @@ impl<S: Slot> Table<S> {
     }
 
     /// A table of entries that are in shares by their hashes, like those of [`Self::share`].
-    pub(crate) fn of_shares(shares: Vec<Vec<S>>, threads: usize) -> Result<Self>
+    pub(crate) fn of_shares(shares: Vec<Vec<S>>, threads: Threads) -> Result<Self>
     where
         S: Send + Sync,
     {
@@ -334,7 +334,7 @@ mod tests {
             let parts: Vec<Vec<Entry>> =
                 (0..shares).map(|share| table.share(share, shares).copied().collect()).collect();
             assert_eq!(parts.iter().flatten().count(), 500);
-            let same = Table::of_shares(parts, 3).unwrap();
+            let same = Table::of_shares(parts, Threads::small(3)).unwrap();
             assert_eq!(same.len(), 500);
             for i in (0..1000).step_by(2) {
                 assert_eq!(same.find(Entry(i, 0).hash(), |e| e.0 == i), Some(Entry(i, i + 1)));

@@ -37,6 +37,7 @@ use crate::engine::ItemId;
 use crate::error::Result;
 use crate::simd::Simd;
 use crate::util::cancel::CancelFlag;
+use crate::util::parallel::Threads;
 
 /// Vectors of more dimensions are compared in `f64` alone: γ is stated for no more.
 pub(super) const MOST_DIMENSIONS: usize = 1 << 17;
@@ -187,7 +188,7 @@ impl Frame {
         vectors: impl Iterator<Item = Vector<'a>>,
         cancel: &CancelFlag,
     ) -> Result<Self> {
-        Self::of_some(threshold, &vectors.collect::<Vec<_>>(), 1, cancel)
+        Self::of_some(threshold, &vectors.collect::<Vec<_>>(), Threads::ONE, cancel)
     }
 
     /// Like [`Self::of_vectors`], by several threads.
@@ -198,7 +199,7 @@ impl Frame {
     pub(super) fn of_some(
         threshold: Threshold,
         vectors: &[Vector<'_>],
-        threads: usize,
+        threads: Threads,
         cancel: &CancelFlag,
     ) -> Result<Self> {
         if threshold.metric != Metric::Euclidean {

@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 use crate::engine::ItemId;
 use crate::error::Result;
 use crate::util::cancel::CancelFlag;
-use crate::util::parallel::{filled, for_each, steps_per_task, threads_for};
+use crate::util::parallel::{Threads, filled, for_each, steps_per_task, threads_for};
 
 /// The coordinates of a box, at most: the lanes of a kernel.
 pub(super) const LANES: usize = 16;
@@ -55,7 +55,7 @@ impl Boxes {
         items: u32,
         dims: usize,
         limit: f32,
-        threads: usize,
+        threads: Threads,
         cancel: &CancelFlag,
     ) -> Result<Self> {
         /// Groups of a task, at least.

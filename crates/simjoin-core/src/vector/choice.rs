@@ -14,7 +14,6 @@ use super::width::Vector;
 use crate::engine::{ItemId, MatchSpec, Pairing, PrepareContext};
 use crate::error::Result;
 use crate::simd::Simd;
-use crate::tuning::is_for_tests;
 use crate::util::parallel::map;
 
 /// The filter that decides most pairs.
@@ -52,8 +51,8 @@ impl Choice {
     ) -> Result<Self> {
         /// Less work than this, in nanoseconds, is not worth a sample.
         const LEAST: f64 = 4e6;
-        // In tests, every other join of a few vectors is by bytes.
-        let is_tested = is_for_tests() && vectors.len() < 1 << 15;
+        // Of small sizes, every other join of a few vectors is by bytes.
+        let is_tested = spec.tuning.is_small() && vectors.len() < 1 << 15;
         let pays = spec.simd.has_quick_bytes() && all_pairs(vectors, spec) >= LEAST;
         let is_wanted = if is_tested { vectors.len().is_multiple_of(2) } else { pays };
         let fits = vectors.runs().iter().all(|run| run.lens[1] as usize <= MOST_DIMENSIONS);
@@ -71,8 +70,8 @@ impl Choice {
         let Some(sample) = Sample::of(vectors, threshold, spec, pairs) else {
             return Ok(Self::Floats);
         };
-        let threads = context.threads.min(Sample::SCALES);
-        let mut bytes = threads * sample.bytes();
+        let threads = context.threads.at_most(Sample::SCALES);
+        let mut bytes = threads.count() * sample.bytes();
         if context.reservation.try_grow(bytes).is_err() {
             bytes = sample.bytes();
             if context.reservation.try_grow(bytes).is_err() {
@@ -83,7 +82,7 @@ impl Choice {
         let best = sample.best(at_once, context);
         let best = best.map(|best| {
             let (frame, undecided) = best?;
-            // Tests want heads of any vectors.
+            // And they have heads, whatever the vectors.
             let (head, places) = match is_tested && threshold.metric != Metric::InnerProduct {
                 true => (ByteFrame::places(sample.dimensions as usize) / 2, f64::INFINITY),
                 false => sample.head(&frame, share),
@@ -199,7 +198,9 @@ impl<'a> Sample<'a> {
             .take(Self::SCALES)
             .collect();
         'scales: for some in scales.chunks(at_once) {
-            let frames = map(at_once, some.to_vec(), |scale| tried(&centre, scale, false))?;
+            let frames = map(context.threads.at_most(at_once), some.to_vec(), |scale| {
+                tried(&centre, scale, false)
+            })?;
             for frame in frames {
                 if !take(frame) {
                     break 'scales;
@@ -415,6 +416,8 @@ impl<'a> Sample<'a> {
 
 #[cfg(test)]
 mod tests {
+    use crate::tuning::Tuning;
+    use crate::util::parallel::Threads;
     use rand::rngs::StdRng;
     use rand::{Rng, SeedableRng};
 
@@ -436,6 +439,7 @@ mod tests {
             match_buffer: 1024,
             simd: Simd::detect(),
             gpu: GpuOptions::default(),
+            tuning: Tuning::small(),
         }
     }
 
@@ -467,8 +471,12 @@ mod tests {
             let sample = Sample::of(&vectors, threshold, &spec(), f64::INFINITY).unwrap();
             let best = |at_once: usize| {
                 let (reservation, cancel) = (&reservation, &cancel);
-                let context =
-                    PrepareContext { reservation, cancel, threads: at_once, probes: None };
+                let context = PrepareContext {
+                    reservation,
+                    cancel,
+                    threads: Threads::small(at_once),
+                    probes: None,
+                };
                 let best = sample.best(at_once, context).unwrap();
                 assert!(best.is_some());
                 format!("{best:?}")

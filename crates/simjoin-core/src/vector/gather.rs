@@ -10,18 +10,21 @@ use super::width::{Number, Vector, VectorNumbers, by_width};
 use crate::engine::{Distinct, ItemId, ItemRows, Place, RowContent, places_by_row};
 use crate::error::Result;
 use crate::simd::prefetch;
+use crate::tuning::Size;
 use crate::util::cancel::{CancelFlag, sort_unstable_by_key};
 use crate::util::counting_sort;
-use crate::util::parallel::{collect, filled, for_each, map, ranges, steps_per_task, threads_for};
+use crate::util::parallel::{
+    Threads, collect, filled, for_each, map, ranges, steps_per_task, threads_for,
+};
 
-/// Rows that a task takes on, at least. Tests want many tasks.
-const LEAST_ROWS: usize = if cfg!(test) { 1 << 4 } else { 1 << 10 };
+/// Rows that a task takes on, at least.
+const LEAST_ROWS: usize = 1 << 10;
 
 /// Numbers of a vector in its sketch.
 const SKETCH: usize = 32;
 
-/// Numbers of a vector, on the average, from which on sketches take less time than hashes. Tests want both.
-const LEAST_SKETCHED: usize = if cfg!(test) { SKETCH + 1 } else { 8 * SKETCH };
+/// Numbers of a vector, on the average, from which on sketches take less time than hashes.
+const LEAST_SKETCHED: Size = Size { usual: 8 * SKETCH, small: SKETCH + 1 };
 
 /// Numbers handled between two looks at the flag.
 const CHECK_EVERY: usize = 1 << 16;
@@ -31,7 +34,7 @@ const CHECK_EVERY: usize = 1 << 16;
 pub struct Gathering<'a> {
     /// The purpose for which its vectors are ordered, if at all.
     pub order: Option<OrderRequest>,
-    pub threads: usize,
+    pub threads: Threads,
     pub cancel: &'a CancelFlag,
     /// Reserves this many bytes beyond [`Vectors::footprint`]; whether that is granted.
     pub reserve: &'a dyn Fn(usize) -> bool,
@@ -43,7 +46,7 @@ struct Input<'a> {
     places: Vec<Place>,
     /// Whether rows are told apart by parts of their vectors first.
     sketches: bool,
-    threads: usize,
+    threads: Threads,
     cancel: &'a CancelFlag,
 }
 
@@ -66,7 +69,10 @@ impl Vectors {
     /// When the work is cancelled.
     pub fn of(parts: Vec<ReadRows>, cancel: &CancelFlag) -> Result<Self> {
         let parts = parts.into_iter().map(ReadRows::narrowed).collect();
-        Self::gather(parts, Gathering { order: None, threads: 1, cancel, reserve: &|_| false })
+        Self::gather(
+            parts,
+            Gathering { order: None, threads: Threads::ONE, cancel, reserve: &|_| false },
+        )
     }
 
     /// The collection of rows that were read in several parts, whose numbers differ.
@@ -191,7 +197,7 @@ impl<'a> Input<'a> {
         let numbers: usize = parts.iter().map(|part| part.numbers.len()).sum();
         let threads = threads_for(threads, 8 * count + numbers);
         let places = places_by_row(&rows, |row| row.row, threads, cancel)?;
-        let sketches = numbers > LEAST_SKETCHED * count;
+        let sketches = numbers > threads.tuning.size(LEAST_SKETCHED) * count;
         Ok(Self { parts, places, sketches, threads, cancel })
     }
 

@@ -62,7 +62,7 @@ impl VectorJoin {
     /// Whether an open device takes less time than `least` nanoseconds of a core, whatever a sample says:
     /// an estimate for the CPU is not refined then.
     fn loses(least: f64, terms: &Terms<'_>) -> bool {
-        let least = Cost::cpu(least).elapsed(terms.context.threads);
+        let least = Cost::cpu(least).elapsed(terms.context.threads.count());
         terms.open_device.is_some_and(|nanos| nanos < least)
     }
 
@@ -92,7 +92,7 @@ impl VectorJoin {
         let Joining { threshold, ref spec, .. } = self.joining;
         if self.sampled.is_none() && !Self::loses(least_of_index(&self.build, spec), terms) {
             // What an index must save time beside: the pairs on the threads, or an open device.
-            let threads = terms.context.threads.max(1) as f64;
+            let threads = terms.context.threads.count() as f64;
             let of_device = terms.open_device.map_or(f64::INFINITY, |nanos| nanos * threads);
             let pairs = self.pairs().min(of_device);
             let found = sample(&self.build, threshold, spec, pairs, terms.context)?;

@@ -10,7 +10,7 @@ use crate::engine::ItemId;
 use crate::error::Result;
 use crate::simd::{Floats, Simd, kernels};
 use crate::util::cancel::CancelFlag;
-use crate::util::parallel::{map, ranges};
+use crate::util::parallel::{Threads, map, ranges};
 
 /// The centre of some vectors.
 #[derive(Debug, Clone, Default)]
@@ -91,7 +91,7 @@ impl Middle {
         is_moved: bool,
         cancel: &CancelFlag,
     ) -> Result<Self> {
-        Self::of_some(&vectors.collect::<Vec<_>>(), is_moved, 1, cancel)
+        Self::of_some(&vectors.collect::<Vec<_>>(), is_moved, Threads::ONE, cancel)
     }
 
     /// Like [`Self::of`], by several threads: the same to the last bit.
@@ -102,7 +102,7 @@ impl Middle {
     pub(super) fn of_some(
         vectors: &[Vector<'_>],
         is_moved: bool,
-        threads: usize,
+        threads: Threads,
         cancel: &CancelFlag,
     ) -> Result<Self> {
         let each = Each { threads, cancel };
@@ -125,7 +125,7 @@ impl Middle {
 /// The threads that go through vectors or through coordinates.
 #[derive(Clone, Copy)]
 struct Each<'a> {
-    threads: usize,
+    threads: Threads,
     cancel: &'a CancelFlag,
 }
 

@@ -1,21 +1,34 @@
 //! Searches for nearest rows.
 
+use simjoin_core::tuning::Tuning;
 use simjoin_core::{Column, Measure, Nearest, SelfPairs};
 
 use crate::oracle::{Values, assert_nearest, assert_pairs};
 use crate::random::{rng, sets, texts, vectors};
 use crate::{sets, texts, vectors};
 
-/// Asserts that searches of every kind equal the oracle.
-fn check<C: Column>(measure: Measure, [left, right]: [&C; 2], values: &Values, itself: bool) {
+/// Asserts that searches of every kind equal the oracle, also where searches and rounds begin at few rows.
+fn check<C: Column>(measure: Measure, sides: [&C; 2], values: &Values, itself: bool) {
+    for tuning in [Tuning::default(), Tuning::small()] {
+        check_by(tuning, measure, sides, values, itself);
+    }
+}
+
+fn check_by<C: Column>(
+    tuning: Tuning,
+    measure: Measure,
+    [left, right]: [&C; 2],
+    values: &Values,
+    itself: bool,
+) {
     for (nth, k) in [1, 3, 1000].into_iter().enumerate() {
         let threads = [1, 2, 5][nth];
-        let nearest = Nearest::new(measure, k).threads(threads);
+        let nearest = Nearest::new(measure, k).threads(threads).tuning(tuning);
         let find = |nearest: &Nearest| match itself {
             true => nearest.self_join(left).unwrap(),
             false => nearest.join(left, right).unwrap(),
         };
-        let what = format!("{k} nearest by {measure}, of itself: {itself}");
+        let what = format!("{k} nearest by {measure}, of itself: {itself}, {tuning:?}");
         let expected = values.nearest(measure, k, true, itself);
         assert_pairs(&find(&nearest.clone().with_ties()), &expected, &what);
         let expected = values.nearest(measure, k, false, itself);
@@ -69,15 +82,6 @@ fn nearest_vectors_equal_the_oracle() {
         check(measure, [&left, &right], &Values::of_vectors(measure, &left, &right), false);
         check(measure, [&right, &right], &Values::of_vectors(measure, &right, &right), true);
     }
-}
-
-/// The tests above again, where searches and rounds begin at few rows.
-#[test]
-fn small_sizes_reach_the_other_searches() {
-    simjoin_core::tuning::for_tests();
-    nearest_sets_equal_the_oracle();
-    nearest_texts_equal_the_oracle();
-    nearest_vectors_equal_the_oracle();
 }
 
 #[test]

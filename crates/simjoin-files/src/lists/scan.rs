@@ -32,7 +32,7 @@ use super::rows::ListRows;
 
 /// The bytes of the lists of a batch, about. Larger batches of DataFusion are cut into parts, which the
 /// caches of a processor hold.
-const BATCH_BYTES: usize = if cfg!(test) { 1 << 10 } else { 1 << 20 };
+const BATCH_BYTES: usize = 1 << 20;
 
 /// Opens the files of a scan, with lists of numbers read here where there are any.
 pub(crate) fn morselizer(

@@ -226,8 +226,8 @@ async fn a_scan_reads_its_lists_here() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("t.parquet");
     let rng = &mut StdRng::seed_from_u64(3);
-    let form = Form { layout: 2, null_lists: false, null_elements: false, most: 20, distinct: 99 };
-    let array = lists(rng, 700, &DataType::Float32, form);
+    let form = Form { layout: 2, null_lists: false, null_elements: false, most: 400, distinct: 99 };
+    let array = lists(rng, 7500, &DataType::Float32, form);
     let batch = RecordBatch::try_from_iter([("v", array)]).unwrap();
     write(&path, &batch, WriterProperties::default());
     let context = SessionContext::new_with_config(SessionConfig::new().with_target_partitions(1));
@@ -239,6 +239,8 @@ async fn a_scan_reads_its_lists_here() {
         let plan = watch_plan(plan, &Arc::default()).unwrap();
         let ours = collect(plan, context.task_ctx()).await.unwrap().len();
         assert_eq!((theirs, ours > 10), (1, is_here), "{statement}: {ours}");
+        let [theirs, ours] = both(&context, &path, statement).await;
+        assert!(theirs.unwrap() == ours.unwrap(), "{statement}");
     }
 }
 

@@ -17,6 +17,7 @@ use crate::engine::{
 use crate::error::{Error, Result, exec_error, internal_error};
 use crate::memory::{Memory, Reservation};
 use crate::util::cancel::{CancelFlag, CancelOnDrop};
+use crate::util::parallel::Threads;
 
 /// The matches that the CPU has to give.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -97,7 +98,7 @@ fn prepare_with(
     cancel: &CancelFlag,
 ) -> Result<Arc<dyn PreparedJoin>> {
     // Queries that run have the other threads.
-    cpu.prepare(wanted, PrepareContext { reservation, cancel, threads: 1, probes: None })
+    cpu.prepare(wanted, PrepareContext { reservation, cancel, threads: Threads::ONE, probes: None })
 }
 
 /// A join that a thread prepares once a cursor over it has work. The thread is cancelled when the

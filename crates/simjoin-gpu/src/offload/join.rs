@@ -6,6 +6,7 @@ use crate::engine::{Collection, Match, MatchNeed, Pairing, RowPairCounts};
 use crate::offload::devices::Devices;
 use crate::offload::fallback::OnCpu;
 use crate::offload::unit::OpenUnit;
+use crate::tuning::Tuning;
 
 /// The state that the cursors of a join share.
 #[derive(Debug)]
@@ -13,6 +14,7 @@ pub struct Offload<F> {
     pub build: Arc<dyn Collection>,
     pub need: MatchNeed,
     pub pairing: Pairing,
+    pub tuning: Tuning,
     pub devices: Arc<Devices>,
     pub filter: F,
     /// Does what devices fail to do.

@@ -13,11 +13,12 @@ use crate::memory::Memory;
 use crate::offload::fallback::FallbackCursor;
 use crate::offload::filter::{DeviceFilter, Undecided};
 use crate::offload::join::Offload;
+use crate::tuning::Size;
 
 /// Matches that the CPU finds between two looks at them.
 const MATCHES: usize = 1024;
 /// Probe items that the CPU takes up at a time.
-const PROBES: u32 = if cfg!(test) { 7 } else { 4096 };
+const PROBES: Size<u32> = Size { usual: 4096, small: 7 };
 
 /// Jobs that the CPU takes up, one after the other.
 pub(super) struct Redo<F: DeviceFilter> {
@@ -81,7 +82,7 @@ impl<F: DeviceFilter> Redo<F> {
             let collection = current.undecided.collection();
             let items = collection.unwrap_or_else(|| Arc::clone(&join.build));
             let Range { start, end } = current.left;
-            let middle = end.min(start.saturating_add(PROBES));
+            let middle = end.min(start.saturating_add(join.tuning.size(PROBES)));
             cursor.feed(ProbeUnit { number: 0, items, range: start..middle })?;
             current.left.start = middle;
             self.is_fed = true;

@@ -13,7 +13,7 @@ use crate::error::internal_err;
 use crate::runtime::driver::{Context, Event, Result, Stream};
 use crate::runtime::memory::{DeviceBuffer, PinnedBuffer, PinnedPool};
 use crate::runtime::{DeviceError, Pod};
-use crate::util::parallel;
+use crate::util::parallel::{self, Threads};
 
 /// Memory of a device that stays while it is held, filled once. Freed when it is dropped.
 #[derive(Debug)]
@@ -102,8 +102,8 @@ const OWN_SLOTS: usize = 2;
 
 impl<'a> Upload<'a> {
     const SLOTS: usize = 16 * OWN_SLOTS;
-    /// The bytes of a slot, at most. Tests want many pieces.
-    const SLOT_BYTES: usize = if cfg!(test) { 64 } else { 1 << 19 };
+    /// The bytes of a slot, at most.
+    const SLOT_BYTES: usize = 1 << 19;
 
     fn new(
         lane: &'a Lane,
@@ -174,13 +174,15 @@ impl<'a> Upload<'a> {
         let mut used = self.used.clone();
         let workers = used.chunks_mut(OWN_SLOTS).enumerate().collect();
         let pieces = len.div_ceil(copying.piece::<T>());
-        let worked = parallel::for_each(pieces, workers, |(worker, used): (usize, &mut [bool])| {
-            copying.work(worker * OWN_SLOTS, used).or_else(|error| {
-                let message = error.to_string();
-                *failed.lock() = Err(error);
-                internal_err!("{message}")
-            })
-        });
+        let threads = Threads::usual(pieces);
+        let worked =
+            parallel::for_each(threads, workers, |(worker, used): (usize, &mut [bool])| {
+                copying.work(worker * OWN_SLOTS, used).or_else(|error| {
+                    let message = error.to_string();
+                    *failed.lock() = Err(error);
+                    internal_err!("{message}")
+                })
+            });
         // Also after an error: some copies may still read their slots.
         self.used = used;
         failed.into_inner()?;

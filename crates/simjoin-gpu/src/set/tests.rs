@@ -13,6 +13,7 @@ use crate::set::STRATEGIES;
 use crate::set::bitmap::BitmapTiles;
 use crate::simd::Simd;
 use crate::util::cancel::CancelFlag;
+use crate::util::parallel::Threads;
 
 /// The family with the strategies on devices.
 fn family() -> SetFamily {
@@ -72,8 +73,12 @@ fn the_next_strategy_joins_where_devices_refuse() {
     spec.gpu.memory_limit = Some(1_000_000);
     let _device = Device::open(0).unwrap();
     let (reservation, cancel) = (reservation(), CancelFlag::default());
-    let context =
-        PrepareContext { reservation: &reservation, cancel: &cancel, threads: 2, probes: None };
+    let context = PrepareContext {
+        reservation: &reservation,
+        cancel: &cancel,
+        threads: Threads::small(2),
+        probes: None,
+    };
     let mut chosen =
         sides.choose_of(family(), StrategyName::AUTO, DeviceChoice::Auto, &spec).unwrap();
     let before = chosen.to_string();

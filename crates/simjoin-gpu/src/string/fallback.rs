@@ -44,7 +44,8 @@ impl CpuJoin for TextsOnCpu {
     fn unprepared(&self, wanted: Wanted) -> Box<dyn Cursor> {
         let join = self.join(wanted);
         let finder = Finder::without_index(join.threshold, join.spec.simd);
-        Box::new(UnitCursor::new(StringWorker::new(Arc::new(join), finder)))
+        let tuning = join.spec.tuning;
+        Box::new(UnitCursor::new(StringWorker::new(Arc::new(join), finder), tuning))
     }
 
     fn least_bytes(&self) -> usize {

@@ -18,6 +18,7 @@ use crate::offload::tiles::{ColumnsOf, Meeting, MovingRows, TileFamily, TileJoin
 use crate::string::packed::PackedTexts;
 use crate::string::plan::Tiling;
 use crate::string::work::{TextTiles, TravellingTexts};
+use crate::util::parallel::Threads;
 
 /// Tiles of texts.
 #[derive(Debug)]
@@ -113,7 +114,13 @@ impl TileFamily for TilesOfTexts {
                 let (items, counts) = (plan.probes.clone(), join.settings.counts);
                 Some(TravellingTexts {
                     collection: Arc::clone(&unit.items),
-                    texts: Arc::new(PackedTexts::new(&unit.items, items, counts, 1, reservation)?),
+                    texts: Arc::new(PackedTexts::new(
+                        &unit.items,
+                        items,
+                        counts,
+                        Threads::ONE,
+                        reservation,
+                    )?),
                     bits: Arc::clone(bits),
                 })
             }

@@ -88,6 +88,7 @@ fn prepare(
         build: Arc::clone(build) as Arc<dyn Collection>,
         need: spec.need,
         pairing: spec.pairing(),
+        tuning: spec.tuning,
         devices: Arc::clone(devices),
         filter,
         on_cpu: OnCpu::new(TextsOnCpu(join.clone()), context.reservation),

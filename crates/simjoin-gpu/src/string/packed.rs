@@ -9,10 +9,10 @@ use crate::error::Result;
 use crate::memory::{Memory, Reservation};
 use crate::offload::Arena;
 use crate::string::abi::{NO_CODE, STAGE, TextSide, TextSigning};
-use crate::util::parallel::{for_each, steps_per_task};
+use crate::util::parallel::{Threads, for_each, steps_per_task};
 
 /// Items that a task takes on, at least.
-const LEAST_ITEMS: usize = if cfg!(test) { 1 << 4 } else { 1 << 12 };
+const LEAST_ITEMS: usize = 1 << 12;
 /// Codes of a word.
 const CODES: usize = size_of::<u32>();
 
@@ -62,7 +62,7 @@ impl PackedTexts {
         strings: &Strings,
         items: Range<ItemId>,
         counts: bool,
-        threads: usize,
+        threads: Threads,
         reservation: &dyn Memory,
     ) -> Result<Self> {
         let groups = strings.groups();

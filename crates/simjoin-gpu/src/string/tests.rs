@@ -31,6 +31,8 @@ use crate::offload::{CpuJoin, OpenDevices, Wanted};
 use crate::predicate::Side;
 use crate::runtime::Device;
 use crate::simd::Simd;
+use crate::tuning::Tuning;
+use crate::util::parallel::Threads;
 
 #[path = "../../../../tests/draw/texts.rs"]
 #[allow(dead_code, unreachable_pub)]
@@ -53,7 +55,7 @@ fn collection(rows: &[(u32, String)], build: Option<&Strings>) -> Arc<Strings> {
     Arc::new(
         Strings::gather(
             &[read],
-            Gathering { alphabet, by_prefix: false, threads: 2, cancel: &cancel },
+            Gathering { alphabet, by_prefix: false, threads: Threads::small(2), cancel: &cancel },
         )
         .unwrap(),
     )
@@ -140,6 +142,7 @@ fn draw(rng: &mut StdRng, kind: Kind) -> Case {
         match_buffer: 1000,
         simd: Simd::detect(),
         gpu: GpuOptions::default(),
+        tuning: Tuning::small(),
     };
     Case { probe, join: StringJoin::new(build, Threshold { function, bound }, spec) }
 }
@@ -235,8 +238,12 @@ impl Case {
     fn run(&self, drive: Drive) -> Result<(Vec<Match>, RowPairCounts)> {
         let devices = self.devices(drive);
         let (memory, cancel) = (reservation(), CancelFlag::default());
-        let context =
-            PrepareContext { reservation: &memory, cancel: &cancel, threads: 2, probes: None };
+        let context = PrepareContext {
+            reservation: &memory,
+            cancel: &cancel,
+            threads: Threads::small(2),
+            probes: None,
+        };
         let prepared = prepare(&self.join, &devices, context)?;
         if let (Some(nth), Some(emulator)) = (drive.fault, Emulator::get()) {
             emulator.fault_async(drive.ordinal, nth, 700);
@@ -354,8 +361,12 @@ fn texts_join_on_the_cpu_in_place_of_a_device() {
         let drawn = draw(&mut rng, Kind::ALL[case % Kind::ALL.len()]);
         let cpu = TextsOnCpu(drawn.join.clone());
         let (memory, cancel) = (reservation(), CancelFlag::default());
-        let context =
-            PrepareContext { reservation: &memory, cancel: &cancel, threads: 1, probes: None };
+        let context = PrepareContext {
+            reservation: &memory,
+            cancel: &cancel,
+            threads: Threads::small(1),
+            probes: None,
+        };
         let prepared = cpu.prepare(Wanted::Join, context).unwrap();
         for mut cursor in [prepared.open(&memory).unwrap(), cpu.unprepared(Wanted::Join)] {
             let given = drawn.feed(cursor.as_mut(), 50, 100).unwrap();

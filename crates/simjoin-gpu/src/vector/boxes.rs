@@ -10,7 +10,7 @@ use simjoin_core::vector::order::Reach;
 
 use crate::engine::Pairing;
 use crate::offload::Arena;
-use crate::tuning::is_for_tests;
+use crate::tuning::Tuning;
 use crate::vector::abi::VectorBoxes;
 
 /// Coordinates of a chunk.
@@ -29,10 +29,10 @@ const ENDS: u32 = 2 * FANOUT * BOX_CHUNK;
 const TIME_OF_PAIR: f32 = 5.0;
 
 /// The boxes that had better be read by the kernel of a join: it is one of vectors with themselves, each
-/// unordered pair once, and groups pass by most pairs of tiles in reach. Tests want them to be read.
-pub(super) fn boxes_to_read(build: &Vectors, pairing: Pairing) -> Option<&Boxes> {
+/// unordered pair once, and groups pass by most pairs of tiles in reach. Of small sizes, they are always read.
+pub(super) fn boxes_to_read(build: &Vectors, pairing: Pairing, tuning: Tuning) -> Option<&Boxes> {
     let boxes = build.boxes().filter(|_| pairing == Pairing::Unordered)?;
-    (is_quicker(boxes.shares()) || is_for_tests()).then_some(boxes)
+    (is_quicker(boxes.shares()) || tuning.is_small()).then_some(boxes)
 }
 
 /// Whether the kernel that reads boxes is the quicker one: of the shares of pairs of groups, and of
@@ -170,6 +170,7 @@ impl BoxEnds<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::util::parallel::Threads;
 
     #[test]
     fn boxes_of_groups_leave_few_pairs() {
@@ -217,7 +218,7 @@ mod tests {
         };
         let ends = (0..6).flat_map(ends).collect();
         let boxes = Boxes { dims: 5, ends, limit: 1.0, ..Boxes::default() };
-        let stages = Reach::of(&boxes, 96, BOX_STAGE, 1);
+        let stages = Reach::of(&boxes, 96, BOX_STAGE, Threads::small(1));
         let mut arena = Arena::at(0);
         let places = BoxArrays::declare(&mut arena, BOX_STAGE, 2);
         let all = places.ends(&boxes, &stages);

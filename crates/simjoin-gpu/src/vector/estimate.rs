@@ -29,7 +29,7 @@ pub fn estimate(build: &Vectors, threshold: Threshold, spec: &MatchSpec) -> Cost
     let slower = 132.0 / f64::from(multiprocessors.max(1));
     let kernel = VectorKernel::of(capability);
     let has_integers = spec.gpu.integers && are_integers(build, threshold.metric);
-    let boxes = boxes_to_read(build, spec.pairing());
+    let boxes = boxes_to_read(build, spec.pairing(), spec.tuning);
     let pairs = build.runs().iter().map(|run| {
         let dimensions = run.lens[1];
         let integers = VectorShape::of_integers(kernel, dimensions).filter(|_| has_integers);

@@ -65,7 +65,8 @@ impl CpuJoin for VectorsOnCpu {
 
     fn unprepared(&self, wanted: Wanted) -> Box<dyn Cursor> {
         let build = Arc::clone(&self.build);
-        Box::new(UnitCursor::new(PairWorker::new(build, self.join(wanted))))
+        let join = self.join(wanted);
+        Box::new(UnitCursor::new(PairWorker::new(build, join), join.spec.tuning))
     }
 
     fn least_bytes(&self) -> usize {

@@ -231,7 +231,7 @@ impl Shaped<'_> {
             Some(kernel) => kernel,
             None => VectorKernel::of_all(&open.each(kernel_of)?),
         };
-        let boxed = boxes_to_read(self.build, self.spec.pairing())
+        let boxed = boxes_to_read(self.build, self.spec.pairing(), self.spec.tuning)
             .filter(|_| self.self_join)
             .and_then(|boxes| VectorShape::of_boxes(kernel, self.dimensions, boxes));
         let Some(shape) = boxed.filter(|_| given.is_none()) else { return Ok((kernel, boxed)) };

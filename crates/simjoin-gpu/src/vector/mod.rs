@@ -155,6 +155,7 @@ pub fn prepare(
         build: Arc::clone(build) as _,
         need: spec.need,
         pairing: spec.pairing(),
+        tuning: spec.tuning,
         devices: Arc::clone(devices),
         filter,
         on_cpu: OnCpu::new(cpu, context.reservation),

@@ -12,9 +12,10 @@ use crate::engine::{
     RowPairCounts, Work, Worker,
 };
 use crate::error::Result;
+use crate::tuning::Size;
 
 /// Numbers compared between two looks at the clock.
-const NUMBERS: usize = if cfg!(test) { 200 } else { 1 << 16 };
+const NUMBERS: Size = Size { usual: 1 << 16, small: 200 };
 
 /// A unit on its way: its vectors from `probe` on are left.
 #[derive(Debug)]
@@ -75,7 +76,7 @@ impl PairWorker {
     /// Works on a unit until it is done, the buffer is full, or some numbers are compared.
     fn compare(&mut self, unit: &mut Unit, matches: &mut MatchBuffer) -> Result<Work> {
         let items = Arc::clone(&unit.items);
-        let mut work = 0;
+        let (mut work, most) = (0, self.join.spec.tuning.size(NUMBERS));
         while unit.probe < unit.end {
             let probe = unit.probe;
             let mut partners = match unit.partners.take() {
@@ -83,7 +84,7 @@ impl PairWorker {
                 None => self.partners(&items, probe)?,
             };
             while let Some(build) = partners.next() {
-                if matches.is_full() || work > NUMBERS {
+                if matches.is_full() || work > most {
                     unit.partners = Some(build..partners.end);
                     return Ok(if matches.is_full() { Work::Full } else { Work::More });
                 }

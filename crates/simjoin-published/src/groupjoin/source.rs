@@ -19,16 +19,16 @@ use crate::set::SetUnit;
 use crate::set::filter::size_bounds::{SizeBounds, SizeBoundsCache};
 use crate::set::{Candidate, CandidateChunk, CandidateFilter, CandidateSource, SourceProgress};
 use crate::set::{SetCollection, SetId};
+use crate::tuning::Size;
 
-/// Postings and touched groups looked at in one time slice: some milliseconds. Tests make slices
-/// so short that all work is interrupted and resumed.
-const STEPS_PER_SLICE: usize = if cfg!(test) { 29 } else { 1 << 20 };
+/// Postings and touched groups looked at in one time slice: some milliseconds.
+const STEPS_PER_SLICE: Size = Size { usual: 1 << 20, small: 29 };
 /// The cost of looking up a posting list, in postings.
 const LOOKUP_STEPS: usize = 16;
 /// Probe groups begun in one time slice.
-const GROUPS_PER_SLICE: usize = if cfg!(test) { 7 } else { 1 << 15 };
+const GROUPS_PER_SLICE: Size = Size { usual: 1 << 15, small: 7 };
 /// Larger probe groups are filtered in parts, so that finding their end takes no time slice.
-const MAX_PROBE_GROUP: u32 = if cfg!(test) { 40 } else { 1 << 12 };
+const MAX_PROBE_GROUP: Size<u32> = Size { usual: 1 << 12, small: 40 };
 
 /// The build side in groups, indexed by the tokens of their prefixes.
 #[derive(Debug)]
@@ -152,8 +152,9 @@ impl CandidateSource for GroupSource {
     }
 
     fn fill(&mut self, chunk: &mut CandidateChunk, capacity: usize) -> SourceProgress {
-        let mut steps_left = STEPS_PER_SLICE;
-        let mut groups_left = GROUPS_PER_SLICE;
+        let tuning = self.filter.spec.tuning;
+        let mut steps_left = tuning.size(STEPS_PER_SLICE);
+        let mut groups_left = tuning.size(GROUPS_PER_SLICE);
         loop {
             let state = match self.state {
                 State::Next => {
@@ -215,7 +216,7 @@ impl GroupSource {
         let prefix = &sets.tokens(start)[..known];
         let same =
             |&set: &SetId| sets.unknown(set) == unknown && sets.tokens(set)[..known] == *prefix;
-        let end = end.min(start.saturating_add(MAX_PROBE_GROUP));
+        let end = end.min(start.saturating_add(self.filter.spec.tuning.size(MAX_PROBE_GROUP)));
         let end = start + 1 + (start + 1..end).take_while(same).count() as SetId;
         self.probe.range.start = end;
         let mut partners = partners.clone();

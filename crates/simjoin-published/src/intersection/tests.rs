@@ -11,6 +11,7 @@ use crate::emulator::gpu;
 use crate::harness::sets::rounds;
 use crate::set::intersection::size;
 use crate::simd::Simd;
+use crate::util::parallel::Threads;
 
 /// Cases of each technique in a round.
 const CASES: usize = 60;
@@ -87,7 +88,9 @@ fn check(technique: Technique, seed: u64) {
         let found = overlaps(&device, &pinned, technique, tuning).unwrap();
         let mut expected = vec![];
         for second in 1..drawn.len() {
-            let with = |first: usize| size(Simd::detect(), &drawn[first], &drawn[second], 1) as u32;
+            let with = |first: usize| {
+                size(Simd::detect(), &drawn[first], &drawn[second], Threads::small(1)) as u32
+            };
             expected.extend((0..second).map(with));
         }
         assert_eq!(found.overlaps, expected, "{technique:?}, case {case}, {tuning:?}");

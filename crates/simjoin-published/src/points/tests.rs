@@ -10,6 +10,7 @@ use crate::emulator::gpu;
 use crate::engine::GpuOptions;
 use crate::engine::{MatchNeed, PrepareContext};
 use crate::util::cancel::CancelFlag;
+use crate::util::parallel::Threads;
 use crate::vector::metric::{Metric, Threshold};
 
 fn check(published: PublishedPoints, seed: u64, counts: bool) {
@@ -59,8 +60,12 @@ fn walks(
 ) -> bool {
     let (join, _) = sides.open(threshold, &sides.spec(need, GpuOptions::default()), drive).unwrap();
     let (memory, cancel) = (reservation(), CancelFlag::default());
-    let context =
-        PrepareContext { reservation: &memory, cancel: &cancel, threads: 2, probes: None };
+    let context = PrepareContext {
+        reservation: &memory,
+        cancel: &cancel,
+        threads: Threads::small(2),
+        probes: None,
+    };
     let directory = published.directory(&sides.build, &join, context).unwrap();
     directory.is_some() && !drive.travels
 }

@@ -74,7 +74,9 @@ pub fn verified_on_devices(
     let on_cpu = on_cpu(&build, spec, reservation, move |_, _| Ok(Arc::clone(&prepared) as _));
     let (devices, need, pairing) = (Arc::clone(&join.devices), spec.need, spec.pairing);
     let filter = DeviceVerifier { join: on_devices, candidates };
-    Ok(Arc::new(PreparedOffload::new(Offload { build, need, pairing, devices, filter, on_cpu })))
+    let tuning = spec.tuning;
+    let offload = Offload { build, need, pairing, tuning, devices, filter, on_cpu };
+    Ok(Arc::new(PreparedOffload::new(offload)))
 }
 
 impl DeviceVerifier {

@@ -19,10 +19,10 @@ use crate::library::search::{Rows, Search};
 use crate::memory::Memory;
 use crate::predicate::{Predicate, Side};
 use crate::top::Entry;
-use crate::tuning::is_for_tests;
+use crate::tuning::Size;
 
 /// Pairs of rows that a join by the last bound may look at without a narrower one before it.
-const FEW_PAIRS: usize = 1 << 18;
+const FEW_PAIRS: Size = Size { usual: 1 << 18, small: 1 << 8 };
 /// Neighbours of the left rows that a thread takes together.
 const MOST_NEIGHBOURS: usize = 1 << 18;
 /// Left rows of a sample.
@@ -129,7 +129,7 @@ impl<'a> Rounds<'a> {
     fn bounds(&self, active: &[u32]) -> Result<Vec<Predicate>> {
         let function = self.last.call.function;
         let rights = self.search.sides[1].len();
-        let few_pairs = if is_for_tests() { 1 << 8 } else { FEW_PAIRS };
+        let few_pairs = self.search.options.tuning.size(FEW_PAIRS);
         let mut bounds = vec![];
         if active.len().saturating_mul(rights) > few_pairs && rights > self.ranking.count {
             bounds = function.info().rounds.to_vec();

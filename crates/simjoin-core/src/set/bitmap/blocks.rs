@@ -16,6 +16,7 @@ use crate::set::join_spec::JoinSpec;
 use crate::set::rates::Rate;
 use crate::set::runs::SetId;
 use crate::simd::{Form, Simd, Words, kernels};
+use crate::tuning::Tuning;
 use crate::util::cancel::sort_unstable_by_key;
 use crate::util::fastest::fastest;
 use crate::util::parallel::{filled, for_each, threads_for};
@@ -127,7 +128,7 @@ impl Blocks {
         let back_words = words - front_words;
         let threads = threads_for(context.threads, self.sets.len() * (words + ABREAST));
         // Blocks that one thread fills.
-        let share = self.rest.len().div_ceil(threads).max(1);
+        let share = self.rest.len().div_ceil(threads.count()).max(1);
         let mut backs = self.back.chunks_mut((share * back_words).max(1));
         let tasks = self
             .front
@@ -284,7 +285,7 @@ impl Blocks {
 }
 
 /// How much longer testing signatures takes on this processor than the constants of the estimates say.
-pub fn test_rate(simd: Simd) -> f64 {
+pub fn test_rate(simd: Simd, tuning: Tuning) -> f64 {
     static RATE: Rate = Rate::new(
         |form| match form {
             Form::Avx512 => 1.0,
@@ -293,7 +294,7 @@ pub fn test_rate(simd: Simd) -> f64 {
         },
         measured_rate,
     );
-    RATE.of(simd)
+    RATE.of(simd, tuning)
 }
 
 /// The rate of the kernel by the clock; `None` where it says nothing.
@@ -345,7 +346,7 @@ fn ordered(
     let len = build.len() as usize;
     let mut sets = vec![0; len];
     let threads = threads_for(context.threads, 4 * len);
-    let share = len.div_ceil(threads).max(1);
+    let share = len.div_ceil(threads.count()).max(1);
     let (mut own_sets, mut own_positions) = (sets.as_mut_slice(), positions);
     // Several runs of about as many sets as one thread's share.
     let mut tasks: Vec<Vec<RunOfBlocks<'_>>> = vec![];
@@ -406,7 +407,7 @@ impl Signed {
             rest: vec![0; len],
             hidden: vec![0; len],
         };
-        let share = len.div_ceil(threads_for(context.threads, build.token_count())).max(1);
+        let share = len.div_ceil(threads_for(context.threads, build.token_count()).count()).max(1);
         let parts = this
             .signatures
             .chunks_mut(share * words)

@@ -57,8 +57,9 @@ impl Worker for BitmapWorker {
         if !SelfMatches::give_rest(&mut self.itself, matches, &mut self.matches) {
             return Ok(Work::Full);
         }
-        let mut tests = TESTS_AT_ONCE;
-        let mut survivors = SURVIVORS_AT_ONCE;
+        let tuning = self.traversal.spec.tuning;
+        let mut tests = tuning.size(TESTS_AT_ONCE);
+        let mut survivors = tuning.size(SURVIVORS_AT_ONCE);
         loop {
             if !self.traversal.is_exhausted() || !self.ahead.is_empty() {
                 let started = Instant::now();

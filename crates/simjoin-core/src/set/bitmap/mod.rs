@@ -13,6 +13,8 @@
 //! Blocks ──► Traversal ──► survivors ──► BitmapWorker: rare tokens compared ──► matches
 //! ```
 
+use crate::tuning::Size;
+
 mod blocks;
 mod cursor;
 mod lines;
@@ -66,7 +68,7 @@ mod nanos {
 }
 
 /// Joins of more pairs take several times as long as trying columns of several sets.
-const PAIRS_OF_UNIONS: f64 = if cfg!(test) { 0.0 } else { 5e7 };
+const PAIRS_OF_UNIONS: Size<f64> = Size { usual: 5e7, small: 0.0 };
 
 /// Tokens of a set whose comparison counts as part of deciding a pair.
 const LARGE: f64 = 128.0;
@@ -83,10 +85,11 @@ impl Strategy<SetJoin> for BitmapBlocks {
     fn estimate(&self, join: &mut SetJoin, terms: &Terms<'_>) -> Result<Estimate> {
         sample(join, terms)?;
         let Statistics { admissible_pairs, candidate_size, .. } = join.statistics;
-        let unions = match join.is_sampled() && admissible_pairs > PAIRS_OF_UNIONS {
-            true => passing_shares(&join.build, &join.spec, terms.context)?,
-            false => vec![],
-        };
+        let unions =
+            match join.is_sampled() && admissible_pairs > join.spec.tuning.size(PAIRS_OF_UNIONS) {
+                true => passing_shares(&join.build, &join.spec, terms.context)?,
+                false => vec![],
+            };
         let (front, tests) = best_front(join, &unions);
         let candidates = admissible_pairs * join.signature_share(join.signature_words());
         let whole = if join.has_exact_scheme() { 0.0 } else { candidate_size.min(LARGE) };
@@ -145,7 +148,7 @@ impl PreparedJoin for PreparedBitmap {
     fn open(&self, reservation: &dyn Memory) -> Result<Box<dyn Cursor>> {
         let (build, blocks) = (Arc::clone(&self.build), Arc::clone(&self.blocks));
         let traversal = Traversal::try_new(build, blocks, self.spec, reservation)?;
-        Ok(Box::new(UnitCursor::new(BitmapWorker::new(traversal))))
+        Ok(Box::new(UnitCursor::new(BitmapWorker::new(traversal), self.spec.tuning)))
     }
 
     fn range_unit(&self) -> u32 {
@@ -161,7 +164,7 @@ pub fn best_front(join: &SetJoin, unions: &[f64]) -> (Front, f64) {
         let place = UnionShape::all().position(|other| other == shape)?;
         unions.get(place).copied()
     };
-    let slower = test_rate(spec.simd);
+    let slower = test_rate(spec.simd, spec.tuning);
     let laid_out = match spec.pairing {
         Pairing::All => statistics.sets + statistics.probed,
         Pairing::Unordered => statistics.sets,

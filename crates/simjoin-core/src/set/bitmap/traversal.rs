@@ -13,13 +13,14 @@ use crate::set::collection::SetCollection;
 use crate::set::filter::size_bounds::{SizeBounds, SizeBoundsCache};
 use crate::set::join_spec::{JoinSpec, SetUnit};
 use crate::set::runs::SetId;
+use crate::tuning::Size;
 
 /// Blocks tested between two looks at the survivors.
-const TILE: usize = if cfg!(test) { 3 } else { 256 };
+const TILE: Size = Size { usual: 256, small: 3 };
 /// Tests of a group with a block between two looks at the clock: about a millisecond.
-pub(super) const TESTS_AT_ONCE: usize = if cfg!(test) { 11 } else { 1 << 16 };
+pub(super) const TESTS_AT_ONCE: Size = Size { usual: 1 << 16, small: 11 };
 /// Survivors decided between two looks at the clock.
-pub(super) const SURVIVORS_AT_ONCE: usize = if cfg!(test) { 13 } else { 1 << 14 };
+pub(super) const SURVIVORS_AT_ONCE: Size = Size { usual: 1 << 14, small: 13 };
 
 /// A probe set of the current unit.
 #[derive(Debug)]
@@ -100,10 +101,11 @@ impl Traversal {
         spec: JoinSpec,
         reservation: &dyn Memory,
     ) -> Result<Self> {
-        let hits = 2 * TILE * size_of::<Hit>();
+        let tile = spec.tuning.size(TILE);
+        let hits = 2 * tile * size_of::<Hit>();
         let columns = blocks.unions().map_or(0, |unions| blocks.len().div_ceil(unions.members()));
         let required = (blocks.len() + columns) * size_of::<u32>();
-        let passing = if columns > 0 { 2 * TILE * size_of::<u32>() } else { 0 };
+        let passing = if columns > 0 { 2 * tile * size_of::<u32>() } else { 0 };
         reservation
             .try_grow(SizeBoundsCache::footprint(build.runs()) + required + hits + passing)?;
         Ok(Self {
@@ -121,7 +123,7 @@ impl Traversal {
             union_group: UnionGroup::default(),
             passing: vec![],
             left: 0..0,
-            hits: Vec::with_capacity(2 * TILE),
+            hits: Vec::with_capacity(2 * tile),
             next_hit: 0,
             tested: 0,
             passed: 0,
@@ -324,7 +326,7 @@ impl Traversal {
 
     /// Tests the next blocks with the group, `most` at most; returns how many.
     pub(super) fn test(&mut self, most: usize) -> usize {
-        let end = self.left.end.min(self.left.start + TILE.min(most));
+        let end = self.left.end.min(self.left.start + self.spec.tuning.size(TILE).min(most));
         let tile = self.left.start..end;
         self.left.start = end;
         let tests = tile.len();

@@ -106,7 +106,8 @@ impl Unions {
         let of_columns = ABREAST * members;
         let columns = sets.len().div_ceil(of_columns);
         let mut lines = filled(context.threads, columns * words, Line::EMPTY);
-        let share = columns.div_ceil(threads_for(context.threads, build.token_count())).max(1);
+        let share =
+            columns.div_ceil(threads_for(context.threads, build.token_count()).count()).max(1);
         let parts = lines.chunks_mut(share * words).zip(sets.chunks(share * of_columns)).collect();
         for_each(context.threads, parts, |(lines, sets)| {
             let mut signature = [0; MOST_WORDS];

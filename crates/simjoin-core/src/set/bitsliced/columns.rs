@@ -9,11 +9,12 @@ use crate::set::collection::SetCollection;
 use crate::set::join_spec::JoinSpec;
 use crate::set::runs::SetId;
 use crate::simd::{BITS, Line};
+use crate::tuning::{Size, Tuning};
 use crate::util::counters::Counters;
 use crate::util::parallel::{filled, for_each};
 
 /// The share of the sets from which on a token has a column: a list of fewer takes less time and memory.
-const LEAST_SHARE: usize = if cfg!(test) { 4 } else { 256 };
+const LEAST_SHARE: Size = Size { usual: 256, small: 4 };
 
 /// The columns of frequent tokens, and the lists of the others.
 #[derive(Debug)]
@@ -30,8 +31,8 @@ pub(super) struct Columns {
 }
 
 /// The sets of a token from which on it has a column.
-fn least_count(sets: usize) -> usize {
-    (sets / LEAST_SHARE).max(2)
+fn least_count(sets: usize, tuning: Tuning) -> usize {
+    (sets / tuning.size(LEAST_SHARE)).max(2)
 }
 
 /// The blocks of `sets` sets.
@@ -41,14 +42,15 @@ fn block_count(sets: u32) -> usize {
 
 impl Columns {
     /// A bound on the bytes of the columns and lists of a collection, by its tokens.
-    pub(super) fn most_bytes(build: &SetCollection) -> usize {
-        Self::bytes_for(build.len() as usize, build.token_count(), build.universe() as usize)
+    pub(super) fn most_bytes(build: &SetCollection, tuning: Tuning) -> usize {
+        let (sets, universe) = (build.len() as usize, build.universe() as usize);
+        Self::bytes_for(sets, build.token_count(), universe, tuning)
     }
 
     /// A bound on the bytes of the columns and lists of `sets` sets with `tokens` tokens in all, `universe` of them
     /// different.
-    pub(super) fn bytes_for(sets: usize, tokens: usize, universe: usize) -> usize {
-        let columns = universe.min(tokens / least_count(sets));
+    pub(super) fn bytes_for(sets: usize, tokens: usize, universe: usize, tuning: Tuning) -> usize {
+        let columns = universe.min(tokens / least_count(sets, tuning));
         let bits = columns * block_count(sets as u32) * BLOCK as usize / 8;
         bits + (tokens + 2 * (universe + 1)) * size_of::<u32>()
     }
@@ -67,7 +69,7 @@ impl Columns {
         let universe = build.universe() as usize;
         reservation.try_grow((universe + 1) * size_of::<u32>())?;
         let mut counts = counts(build, context)?;
-        let least = least_count(build.len() as usize);
+        let least = least_count(build.len() as usize, spec.tuning);
         let is_frequent = |count: &&u32| **count as usize >= least;
         let count = counts[..universe].iter().rev().take_while(is_frequent).count();
         let first = universe - count;
@@ -104,7 +106,7 @@ impl Columns {
         let Self { first, starts, sets, .. } = self;
         *sets = filled(threads, starts[*first as usize] as usize, 0);
         // Each task goes through all sets.
-        let tasks = threads.min(sets.len() / (build.len() as usize).max(1)).max(1);
+        let tasks = threads.at_most(sets.len() / (build.len() as usize).max(1)).count();
         let (mut parts, mut rest, mut from) = (vec![], &mut sets[..], 0);
         for task in 1..=tasks {
             let end = rest.len() / (tasks + 1 - task) + starts[from] as usize;
@@ -176,14 +178,15 @@ impl Columns {
 fn counts(build: &SetCollection, context: PrepareContext<'_>) -> Result<Vec<u32>> {
     /// The most frequent tokens, which each task counts by itself: threads would wait for each other at
     /// few counters.
-    const OWN: usize = if cfg!(test) { 4 } else { 1 << 12 };
-    /// Sets of a task.
-    const SHARE: Range<usize> = if cfg!(test) { 16..17 } else { 1 << 9..1 << 13 };
+    const OWN: Size = Size { usual: 1 << 12, small: 4 };
+    /// Sets of a task, at least and at most.
+    const SHARE: Size<[usize; 2]> = Size { usual: [1 << 9, 1 << 13], small: [16, 17] };
     let PrepareContext { threads, cancel, .. } = context;
     let (universe, len) = (build.universe() as usize, build.len() as usize);
     let counts = Counters::new(universe + 1, threads);
-    let first = universe.saturating_sub(OWN);
-    let share = (len / (4 * threads.max(1))).clamp(SHARE.start, SHARE.end) as u32;
+    let first = universe.saturating_sub(threads.tuning.size(OWN));
+    let [least, most] = threads.tuning.size(SHARE);
+    let share = (len / (4 * threads.count())).clamp(least, most) as u32;
     let starts = (0..build.len()).step_by(share as usize);
     let tasks = starts.map(|start| start..build.len().min(start.saturating_add(share)));
     for_each(threads, tasks.collect(), |sets| {
@@ -214,12 +217,15 @@ fn columns(
 ) -> Result<Vec<Line>> {
     /// Tasks for each thread, and tokens of a task, at least.
     const TASKS: usize = 4;
-    const LEAST: usize = if cfg!(test) { 1 } else { 16 };
+    const LEAST: Size = Size { usual: 16, small: 1 };
     let PrepareContext { threads, cancel, .. } = context;
     let blocks = block_count(build.len());
     let mut lines = filled(threads, blocks * count * STRIPS, Line::EMPTY);
-    let of_block = if threads > 1 { (TASKS * threads).div_ceil(blocks.max(1)) } else { 1 };
-    let share = count.div_ceil(of_block).max(LEAST);
+    let of_block = match threads.count() {
+        1 => 1,
+        threads => (TASKS * threads).div_ceil(blocks.max(1)),
+    };
+    let share = count.div_ceil(of_block).max(threads.tuning.size(LEAST));
     let of_blocks = lines.chunks_mut((count * STRIPS).max(1)).zip(0_u32..);
     let tasks = of_blocks.flat_map(|(lines, block)| {
         let parts = lines.chunks_mut(share * STRIPS).zip((first..).step_by(share));

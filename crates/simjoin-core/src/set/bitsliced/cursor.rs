@@ -16,9 +16,10 @@ use crate::set::itself::SelfMatches;
 use crate::set::join_spec::{JoinSpec, SetUnit};
 use crate::set::runs::SetId;
 use crate::simd::{BITS, Line};
+use crate::tuning::Size;
 
 /// Steps (about nanoseconds) between two looks at the clock.
-const STEPS: usize = if cfg!(test) { 20 } else { 1_000_000 };
+const STEPS: Size = Size { usual: 1_000_000, small: 20 };
 
 /// The worker of [`super::BitSliced`].
 #[derive(Debug)]
@@ -81,7 +82,7 @@ impl SlicedWorker {
             spec,
             unit: None,
             itself: None,
-            group: Group::default(),
+            group: Group::new(spec.tuning),
             block: 0,
             probe: 0,
             planes: Planes::new(most),
@@ -302,7 +303,7 @@ impl Worker for SlicedWorker {
         if !SelfMatches::give_rest(&mut self.itself, matches, &mut self.funnel.matches) {
             return Ok(Work::Full);
         }
-        let mut steps = STEPS;
+        let mut steps = self.spec.tuning.size(STEPS);
         while steps > 0 {
             let has_found = !self.found.is_empty() || self.counted.0 > 0;
             if has_found && !self.give(matches) {

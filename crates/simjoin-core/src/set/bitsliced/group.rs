@@ -7,6 +7,7 @@ use super::columns::Columns;
 use crate::set::collection::SetCollection;
 use crate::set::filter::size_bounds::SizeBounds;
 use crate::set::runs::{Runs, SetId};
+use crate::tuning::{Size, Tuning};
 
 /// The list of a token, as far as no block has met it.
 #[derive(Debug, Clone, Copy)]
@@ -48,13 +49,18 @@ pub(super) struct Group {
     lists: Vec<List>,
     /// The bounds of how many sizes the probe sets keep, at most.
     sizes: usize,
+    tuning: Tuning,
 }
 
 impl Group {
+    pub(super) fn new(tuning: Tuning) -> Self {
+        Self { tuning, ..Self::default() }
+    }
+
     /// Probe sets of a group at most.
-    pub(super) const PROBES: usize = if cfg!(test) { 5 } else { 256 };
+    pub(super) const PROBES: Size = Size { usual: 256, small: 5 };
     /// Lists of a group, besides those of one probe set.
-    const LISTS: usize = if cfg!(test) { 8 } else { 1 << 13 };
+    const LISTS: Size = Size { usual: 1 << 13, small: 8 };
 
     /// The sizes of the probe sets of a group, each of which keeps its bounds.
     const SIZES: usize = 4;
@@ -67,8 +73,8 @@ impl Group {
 
     /// A bound on the bytes of a group, where the bounds of one size take `of_size` bytes.
     pub(super) fn most_bytes(most: usize, of_size: usize) -> usize {
-        Self::PROBES * size_of::<Probe>()
-            + 2 * (Self::LISTS + most) * size_of::<List>()
+        Self::PROBES.usual * size_of::<Probe>()
+            + 2 * (Self::LISTS.usual + most) * size_of::<List>()
             + Self::SIZES * of_size
     }
 
@@ -76,14 +82,14 @@ impl Group {
     pub(super) fn clear(&mut self) {
         self.probes.clear();
         self.lists.clear();
-        self.lists.shrink_to(Self::LISTS);
+        self.lists.shrink_to(self.tuning.size(Self::LISTS));
         self.sizes = 0;
         self.span = 0..0;
     }
 
     pub(super) fn is_full(&self) -> bool {
-        self.probes.len() >= Self::PROBES
-            || self.lists.len() >= Self::LISTS
+        self.probes.len() >= self.tuning.size(Self::PROBES)
+            || self.lists.len() >= self.tuning.size(Self::LISTS)
             || self.sizes >= Self::SIZES
     }
 

@@ -38,6 +38,8 @@ use crate::set::collection::SetCollection;
 use crate::set::join::SetJoin;
 use crate::set::join_spec::JoinSpec;
 use crate::simd::{Form, Simd};
+use crate::tuning::Tuning;
+use crate::util::parallel::Threads;
 
 /// Nanoseconds of one core, as measured on an AMD EPYC with AVX-512.
 mod nanos {
@@ -81,7 +83,7 @@ impl Strategy<SetJoin> for BitSliced {
     fn estimate(&self, join: &mut SetJoin, terms: &Terms<'_>) -> Result<Estimate> {
         let none = Ok(Estimate::new(None, ()));
         // Columns that memory has no room for are no choice, unless they are named.
-        let bytes = Columns::most_bytes(&join.build);
+        let bytes = Columns::most_bytes(&join.build, join.spec.tuning);
         let reservation = terms.context.reservation.new_empty();
         if !terms.is_only && reservation.try_grow(bytes).is_err() {
             return none;
@@ -118,7 +120,9 @@ fn nanos_of(join: &SetJoin) -> f64 {
     let (statistics, simd) = (&join.statistics, join.spec.simd);
     // The sets of a probe set begin and end within a strip.
     let strips = statistics.admissible_pairs / STRIP_SETS + statistics.probed;
-    let of_block = Columns::most_bytes(&join.build) as f64 * STRIP_SETS * planes::STRIPS as f64
+    let of_block = Columns::most_bytes(&join.build, join.spec.tuning) as f64
+        * STRIP_SETS
+        * planes::STRIPS as f64
         / f64::from(join.build.len().max(1));
     let column = if of_block > NEAR { nanos::FAR_COLUMN } else { nanos::COLUMN };
     let strip = nanos::STRIP + statistics.candidate_size * column;
@@ -129,8 +133,8 @@ fn nanos_of(join: &SetJoin) -> f64 {
 
 impl BitSliced {
     /// A bound on the bytes that [`Strategy::prepare`] reserves, by the numbers of sets and of their tokens.
-    pub(crate) fn prepared_bytes(sets: usize, tokens: usize) -> usize {
-        Columns::bytes_for(sets, tokens, tokens)
+    pub(crate) fn prepared_bytes(sets: usize, tokens: usize, tuning: Tuning) -> usize {
+        Columns::bytes_for(sets, tokens, tokens, tuning)
     }
 
     /// A bound on the bytes of a cursor, where the largest set has `longest` tokens.
@@ -144,21 +148,21 @@ struct PreparedSliced {
     build: Arc<SetCollection>,
     spec: JoinSpec,
     columns: Arc<Columns>,
-    threads: usize,
+    threads: Threads,
 }
 
 impl PreparedJoin for PreparedSliced {
     fn open(&self, reservation: &dyn Memory) -> Result<Box<dyn Cursor>> {
         let (build, columns) = (Arc::clone(&self.build), Arc::clone(&self.columns));
         let worker = SlicedWorker::try_new(build, columns, self.spec, reservation)?;
-        Ok(Box::new(UnitCursor::new(worker)))
+        Ok(Box::new(UnitCursor::new(worker, self.spec.tuning)))
     }
 
     /// A group of its own, where all threads get several ranges.
     fn least_range(&self) -> u32 {
         /// Ranges for each thread.
         const RANGES: usize = 8;
-        let share = self.build.len() as usize / (RANGES * self.threads.max(1));
-        Group::PROBES.min(share).max(1) as u32
+        let share = self.build.len() as usize / (RANGES * self.threads.count());
+        self.threads.tuning.size(Group::PROBES).min(share).max(1) as u32
     }
 }

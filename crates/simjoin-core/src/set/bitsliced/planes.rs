@@ -3,7 +3,7 @@
 use crate::simd::{BITS, Line};
 
 /// Lines of a column in a block: the columns of a block stay in a core's second cache.
-pub(super) const STRIPS: usize = if cfg!(test) { 2 } else { 4 };
+pub(super) const STRIPS: usize = 4;
 /// Build sets of a block.
 pub(super) const BLOCK: u32 = (STRIPS * BITS) as u32;
 

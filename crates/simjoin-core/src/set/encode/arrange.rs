@@ -8,11 +8,11 @@ use crate::set::collection::{Parts, SetCollection};
 use crate::set::encode::distinct::DistinctSets;
 use crate::set::runs::{Runs, SetId};
 use crate::util::cancel::CancelFlag;
-use crate::util::parallel::{filled, for_each, steps_per_task, threads_for};
+use crate::util::parallel::{Threads, filled, for_each, steps_per_task, threads_for};
 use crate::util::scatter::Scatter;
 
-/// Sets copied at a time by one thread, at least and at most. Tests want many tasks.
-const LEAST_SETS: usize = if cfg!(test) { 1 << 4 } else { 1 << 10 };
+/// Sets copied at a time by one thread, at least and at most.
+const LEAST_SETS: usize = 1 << 10;
 const MOST_SETS: usize = 1 << 13;
 /// The steps of finding the tokens of a set.
 const STEPS_PER_SET: usize = 1 << 4;
@@ -143,7 +143,7 @@ impl Gathered {
     pub(crate) fn into_collection(
         mut self,
         universe: u32,
-        threads: usize,
+        threads: Threads,
         cancel: &CancelFlag,
     ) -> Result<SetCollection> {
         self.parts.iter_mut().for_each(DistinctSets::close);
@@ -177,7 +177,12 @@ impl Gathered {
     }
 
     /// From the number of a set to its place in the order. Repeats have none.
-    fn positions(&self, order: Vec<Entry>, threads: usize, cancel: &CancelFlag) -> Result<Scatter> {
+    fn positions(
+        &self,
+        order: Vec<Entry>,
+        threads: Threads,
+        cancel: &CancelFlag,
+    ) -> Result<Scatter> {
         let threads = threads_for(threads, 2 * order.len());
         let all = self.starts.last().copied().unwrap_or(0) as usize;
         let position = Scatter::new(all, threads)?;
@@ -197,7 +202,7 @@ impl Gathered {
         &self,
         order: &[Entry],
         runs: &[RunOfSets],
-        threads: usize,
+        threads: Threads,
         cancel: &CancelFlag,
     ) -> Result<Vec<u64>> {
         let mut end = 0;
@@ -227,7 +232,7 @@ impl Gathered {
             }
         }
         // Runs may be short: several are a task.
-        let share = tasks.len().div_ceil(4 * threads).max(1);
+        let share = tasks.len().div_ceil(4 * threads.count()).max(1);
         for_each(threads, tasks.chunks_mut(share).collect(), |tasks| {
             cancel.check()?;
             for (own, end, size) in tasks {
@@ -246,7 +251,7 @@ impl Gathered {
         &self,
         order: &[Entry],
         offsets: &[u64],
-        threads: usize,
+        threads: Threads,
         cancel: &CancelFlag,
     ) -> Result<Vec<u32>> {
         let mut tokens = filled(threads, offsets.last().copied().unwrap_or(0) as usize, 0);

@@ -13,6 +13,7 @@ use crate::set::encode::merge::Parts;
 use crate::set::encode::probe_encoder::ProbeEncoder;
 use crate::set::encode::token_order::TokenOrder;
 use crate::util::cancel::CancelFlag;
+use crate::util::parallel::Threads;
 use crate::values::dictionary::Dictionary;
 use crate::values::table::Table;
 
@@ -52,7 +53,10 @@ pub fn finish(
     context.reserve(parts.size_in_bytes() + parts.merge_growth())?;
     // Threads that merge together need more memory than one does.
     let parallel = parts.size_in_bytes() + parts.merge_growth().max(parts.union_growth(context));
-    let threads = if context.reserve(parallel).is_ok() { context.threads } else { 1 };
+    let threads = match context.reserve(parallel) {
+        Ok(()) => context.threads,
+        Err(_) => context.threads.at_most(1),
+    };
     let kept = context.meets_others;
     let mut dictionary = parts.merge_tokens(kept, threads, context.cancel)?;
     let keys = parts.merge_keys(threads, context.cancel)?;
@@ -63,7 +67,8 @@ pub fn finish(
     let universe = dictionary.len();
     let counters = parts.counters(context.threads, universe);
     let ordering = TokenOrder::footprint(universe as usize, parts.token_count());
-    context.reserve(held + (counters + 1) * universe as usize * size_of::<u32>() + ordering)?;
+    context
+        .reserve(held + (counters.count() + 1) * universe as usize * size_of::<u32>() + ordering)?;
     let frequencies = parts.frequencies(universe, counters, context.cancel)?;
     let order = TokenOrder::by_frequency(&frequencies, context.threads)?;
     let last = order.last(&frequencies, SetCollection::MOST_FREQUENCIES);
@@ -99,7 +104,7 @@ impl BuildEncoder {
             base,
             peak,
             cancel,
-            threads: 1,
+            threads: Threads::ONE,
             meets_others: true,
             self_join: false,
             probe: None,

@@ -15,7 +15,7 @@ use crate::set::encode::builder::BuildEncoder;
 use crate::set::encode::distinct::{DistinctSets, NO_SET, SetHash, SetSlot};
 use crate::set::encode::shares::InShares;
 use crate::util::cancel::CancelFlag;
-use crate::util::parallel::{filled, for_each, map, steps_per_task, threads_for};
+use crate::util::parallel::{Threads, filled, for_each, map, steps_per_task, threads_for};
 use crate::values::dictionary::{Dictionary, Key};
 use crate::values::table::Table;
 
@@ -24,7 +24,7 @@ const STEPS_PER_TOKEN: usize = 1 << 3;
 /// The steps of looking a set up among others.
 const STEPS_PER_SET: usize = 1 << 4;
 /// Sets or tokens handled between two looks at the cancel flag.
-const CHECK_EVERY: usize = if cfg!(test) { 1 << 6 } else { 1 << 12 };
+const CHECK_EVERY: usize = 1 << 12;
 
 /// The rows of the encoders, without the buffers that only reading needs.
 pub(super) struct Parts {
@@ -138,7 +138,7 @@ impl Parts {
 
     /// The bytes that merging dictionaries by several threads allocates.
     pub(super) fn union_growth(&self, context: &FinishContext<'_>) -> usize {
-        if self.is_one() || context.threads <= 1 {
+        if self.is_one() || context.threads.count() == 1 {
             return 0;
         }
         let keys = self.keys.iter().map(|keys| &keys.keys);
@@ -153,7 +153,7 @@ impl Parts {
     pub(super) fn merge_tokens(
         &mut self,
         kept: bool,
-        threads: usize,
+        threads: Threads,
         cancel: &CancelFlag,
     ) -> Result<Dictionary> {
         let share_ids = self.share_ids();
@@ -182,7 +182,7 @@ impl Parts {
     /// One dictionary of all blocking keys, with their ids in the sets.
     pub(super) fn merge_keys(
         &mut self,
-        threads: usize,
+        threads: Threads,
         cancel: &CancelFlag,
     ) -> Result<KeyDictionary> {
         let mut keys = std::mem::take(&mut self.keys);
@@ -214,6 +214,7 @@ impl Parts {
         }
         let sets = self.gathered.starts.last().map_or(0, |&sets| sets as usize);
         let mut hashes = filled(context.threads, sets, 0);
+        let share = context.threads.least(CHECK_EVERY);
         let mut tasks = vec![];
         let mut rest = hashes.as_mut_slice();
         for (number, part) in self.gathered.parts.iter().enumerate() {
@@ -221,8 +222,8 @@ impl Parts {
             let (own, others) = rest.split_at_mut(part.len());
             rest = others;
             let start = self.gathered.starts[number];
-            for (i, hashes) in own.chunks_mut(CHECK_EVERY).enumerate() {
-                tasks.push((part, map, start, (i * CHECK_EVERY) as u32, hashes));
+            for (i, hashes) in own.chunks_mut(share).enumerate() {
+                tasks.push((part, map, start, (i * share) as u32, hashes));
             }
         }
         let tokens = self.token_count();
@@ -234,9 +235,9 @@ impl Parts {
                 part.tokens(set).iter().for_each(|&token| all.add(mapped(map, token)));
                 *hash = all.finish(part.key(set), 0);
             }
-            Ok(InShares::of(start + first, hashes, threads))
+            Ok(InShares::of(start + first, hashes, threads.count()))
         })?;
-        let repeats = map(threads, (0..threads).collect(), |share| {
+        let repeats = map(threads, (0..threads.count()).collect(), |share| {
             let mut found = vec![];
             let mut table = Table::<SetSlot>::default();
             let mut scratch = [vec![], vec![]];
@@ -285,16 +286,16 @@ impl Parts {
 
     /// The number of threads that count tokens, each in counters of its own, such that the counters
     /// take little more memory than the sets.
-    pub(super) fn counters(&self, threads: usize, universe: u32) -> usize {
+    pub(super) fn counters(&self, threads: Threads, universe: u32) -> Threads {
         let tokens = self.token_count();
-        threads_for(threads, tokens).min(tokens / (universe as usize).max(1)).max(1)
+        threads_for(threads, tokens).at_most(tokens / (universe as usize).max(1))
     }
 
     /// In how many sets each token stands.
     pub(super) fn frequencies(
         &mut self,
         universe: u32,
-        counters: usize,
+        counters: Threads,
         cancel: &CancelFlag,
     ) -> Result<Vec<u32>> {
         let (starts, same_as) = (&self.gathered.starts, &self.gathered.same_as);
@@ -306,7 +307,7 @@ impl Parts {
             }));
         }
         // Neighbouring pieces to one counter.
-        let share = pieces.len().div_ceil(counters).max(1);
+        let share = pieces.len().div_ceil(counters.count()).max(1);
         let mut counts = map(counters, pieces.chunks(share).collect(), |pieces| {
             let mut counts = vec![0_u32; universe as usize];
             for &(map, first, runs, tokens) in pieces {
@@ -344,10 +345,10 @@ impl Parts {
 
     /// The bytes of the marks by which threads put tokens in order; 0 where these are more than
     /// counting the tokens takes.
-    pub(super) fn mark_bytes(&self, universe: u32, threads: usize) -> usize {
+    pub(super) fn mark_bytes(&self, universe: u32, threads: Threads) -> usize {
         let tokens = self.token_count();
         let threads = threads_for(threads, STEPS_PER_TOKEN * tokens);
-        let bytes = threads * Ascending::footprint(universe);
+        let bytes = threads.count() * Ascending::footprint(universe);
         if bytes <= tokens * size_of::<u32>() { bytes } else { 0 }
     }
 
@@ -424,10 +425,10 @@ fn merge(
     dictionaries: &[Dictionary],
     news: Vec<(usize, Range<u32>)>,
     kept: bool,
-    threads: usize,
+    threads: Threads,
     cancel: &CancelFlag,
 ) -> Result<(Dictionary, Vec<Vec<u32>>)> {
-    if merging_threads(threads, dictionaries) > 1 {
+    if merging_threads(threads, dictionaries).count() > 1 {
         return Dictionary::union(dictionaries, &news, kept, threads, cancel);
     }
     let mut merged = Dictionary::default();
@@ -447,8 +448,8 @@ fn merge(
 }
 
 /// How many of `threads` threads pay for merging dictionaries.
-fn merging_threads(threads: usize, dictionaries: &[Dictionary]) -> usize {
+fn merging_threads(threads: Threads, dictionaries: &[Dictionary]) -> Threads {
     let tokens: usize = dictionaries.iter().map(|d| d.len() as usize).sum();
     // Positions have 32 bits.
-    if tokens >= u32::MAX as usize { 1 } else { threads_for(threads, 2 * tokens) }
+    if tokens >= u32::MAX as usize { Threads::ONE } else { threads_for(threads, 2 * tokens) }
 }

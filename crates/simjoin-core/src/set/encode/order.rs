@@ -6,15 +6,16 @@ use crate::engine::KeyId;
 use crate::error::Result;
 use crate::set::encode::arrange::{Entry, Gathered, RunOfSets};
 use crate::set::encode::distinct::DistinctSets;
+use crate::tuning::{Size, Tuning};
 use crate::util::cancel::{
     CancelFlag, select_nth_unstable_by, sort_unstable_by, sort_unstable_by_key,
 };
-use crate::util::parallel::{filled, for_each, map, steps_per_task, threads_for};
+use crate::util::parallel::{Threads, filled, for_each, map, steps_per_task, threads_for};
 
-/// Sets of a task, at least. Tests want many tasks.
-const LEAST_SETS: usize = if cfg!(test) { 1 << 4 } else { 1 << 10 };
+/// Sets of a task, at least.
+const LEAST_SETS: usize = 1 << 10;
 /// The step of the sample by which the sets of one size are shared out.
-const SAMPLE_STEP: usize = if cfg!(test) { 3 } else { 1 << 6 };
+const SAMPLE_STEP: Size = Size { usual: 1 << 6, small: 3 };
 
 /// The steps of grouping and sorting a set.
 const STEPS_PER_SET: usize = 1 << 5;
@@ -85,7 +86,7 @@ impl Gathered {
     /// The sets in their order, and how many there are of each key and size.
     pub(super) fn sorted(
         &self,
-        threads: usize,
+        threads: Threads,
         cancel: &CancelFlag,
     ) -> Result<(Vec<Entry>, Vec<RunOfSets>)> {
         let all = self.starts.last().copied().unwrap_or(0) as usize;
@@ -111,7 +112,7 @@ impl Gathered {
     }
 
     /// All sets in pieces of about as many as a task has.
-    fn pieces(&self, threads: usize) -> Vec<Piece<'_>> {
+    fn pieces(&self, threads: Threads) -> Vec<Piece<'_>> {
         let all = self.starts.last().copied().unwrap_or(0) as usize;
         let len = steps_per_task(threads, all, LEAST_SETS);
         let parts = self.parts.iter().zip(&self.starts);
@@ -131,7 +132,7 @@ impl Gathered {
     }
 
     /// The number of sets of each size; `None` where a size is greater than the number of sets.
-    fn sizes(&self, threads: usize, cancel: &CancelFlag) -> Result<Option<Vec<u32>>> {
+    fn sizes(&self, threads: Threads, cancel: &CancelFlag) -> Result<Option<Vec<u32>>> {
         let limit = self.starts.last().copied().unwrap_or(0);
         let counts = map(threads, self.pieces(threads), |piece| {
             let mut counts: Vec<u32> = vec![];
@@ -165,7 +166,7 @@ impl Gathered {
     /// of the keys and sizes.
     fn grouped_by_sorting(
         &self,
-        threads: usize,
+        threads: Threads,
         cancel: &CancelFlag,
     ) -> Result<(Vec<Entry>, Vec<RunOfSets>)> {
         let pieces = map(threads, self.pieces(threads), |piece| {
@@ -181,7 +182,9 @@ impl Gathered {
         let mut sorted = filled(threads, all, Keyed::default());
         let mut tasks = vec![];
         let (mut rest, mut starts) = (sorted.as_mut_slice(), vec![0; pieces.len()]);
-        for end in group_cuts(&pieces, steps_per_task(threads, rest.len(), LEAST_SETS)) {
+        for end in
+            group_cuts(&pieces, steps_per_task(threads, rest.len(), LEAST_SETS), threads.tuning)
+        {
             let of_pieces = pieces.iter().zip(&mut starts).map(|(piece, start)| {
                 let from = *start;
                 *start += match end {
@@ -229,11 +232,12 @@ impl Gathered {
     fn grouped_by_counting(
         &self,
         counts: &[u32],
-        threads: usize,
+        threads: Threads,
         cancel: &CancelFlag,
     ) -> Result<(Vec<Entry>, Vec<u32>)> {
         let all = counts.iter().map(|&sets| sets as usize).sum();
-        let buckets = self.buckets(counts, steps_per_task(threads, all, LEAST_SETS));
+        let buckets =
+            self.buckets(counts, steps_per_task(threads, all, LEAST_SETS), threads.tuning);
         // The threads' counters together have no more places than there are sets.
         let pieces = self.pieces(threads);
         let tasks = (all / buckets.len().max(1)).min(pieces.len()).max(1);
@@ -278,12 +282,13 @@ impl Gathered {
     }
 
     /// Buckets of about `many` sets at most, where their first tokens differ.
-    fn buckets(&self, counts: &[u32], many: usize) -> Buckets {
+    fn buckets(&self, counts: &[u32], many: usize, tuning: Tuning) -> Buckets {
+        let step = tuning.size(SAMPLE_STEP);
         let is_large = |size: usize| counts[size] as usize > many;
         let mut samples: Vec<Vec<u64>> = vec![vec![]; counts.len()];
         if (0..counts.len()).any(is_large) {
-            for piece in self.pieces(1) {
-                for (set, id) in self.sets_of_piece(piece).step_by(SAMPLE_STEP) {
+            for piece in self.pieces(Threads::ONE) {
+                for (set, id) in self.sets_of_piece(piece).step_by(step) {
                     let size = piece.part.size(id) as usize;
                     if is_large(size) {
                         samples[size].push(Entry::of(set, piece.part.tokens(id)).front);
@@ -365,7 +370,7 @@ impl Gathered {
         &self,
         entries: &mut [Entry],
         lens: &[u32],
-        threads: usize,
+        threads: Threads,
         cancel: &CancelFlag,
     ) -> Result<()> {
         // Large groups are sorted by all threads, the others group by group.
@@ -376,7 +381,7 @@ impl Gathered {
         for &len in lens {
             let (own, others) = rest.split_at_mut(len as usize);
             rest = others;
-            if threads > 1 && own.len() > 4 * share {
+            if threads.count() > 1 && own.len() > 4 * share {
                 self.sort_in_parallel(own, threads, cancel)?;
                 continue;
             }
@@ -407,10 +412,10 @@ impl Gathered {
     fn sort_in_parallel(
         &self,
         run: &mut [Entry],
-        threads: usize,
+        threads: Threads,
         cancel: &CancelFlag,
     ) -> Result<()> {
-        if threads <= 1 || run.len() < LEAST_SETS {
+        if threads.count() == 1 || run.len() < threads.least(LEAST_SETS) {
             return self.sort(run, cancel);
         }
         let half = run.len() / 2;
@@ -419,15 +424,18 @@ impl Gathered {
             fronts.then_with(|| self.tokens(a.set).cmp(self.tokens(b.set)))
         })?;
         let (low, high) = run.split_at_mut(half);
-        let halves = vec![(low, threads / 2), (high, threads - threads / 2)];
-        for_each(2, halves, |(half, threads)| self.sort_in_parallel(half, threads, cancel))
+        let [few, others] = threads.halves();
+        for_each(threads.at_most(2), vec![(low, few), (high, others)], |(half, threads)| {
+            self.sort_in_parallel(half, threads, cancel)
+        })
     }
 }
 
 /// Where shares of about `share` sets each end, by key and size; the last one has no end. Sets of one
 /// key and size are in one share.
-fn group_cuts(pieces: &[Vec<Keyed>], share: usize) -> Vec<Option<(KeyId, u32)>> {
-    let samples = pieces.iter().flat_map(|piece| piece.iter().step_by(SAMPLE_STEP));
+fn group_cuts(pieces: &[Vec<Keyed>], share: usize, tuning: Tuning) -> Vec<Option<(KeyId, u32)>> {
+    let step = tuning.size(SAMPLE_STEP);
+    let samples = pieces.iter().flat_map(|piece| piece.iter().step_by(step));
     let mut samples: Vec<(KeyId, u32)> = samples.map(|keyed| keyed.group).collect();
     samples.sort_unstable();
     let sets: usize = pieces.iter().map(Vec::len).sum();

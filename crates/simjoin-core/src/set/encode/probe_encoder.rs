@@ -12,6 +12,7 @@ use crate::set::encode::batch::{BatchTokens, Chunk, LocatedRows};
 use crate::set::encode::distinct::{DistinctSets, SetHash, check_size};
 use crate::set::encode::partners::{LeastOverlaps, Partners};
 use crate::util::cancel::CancelFlag;
+use crate::util::parallel::Threads;
 use crate::values::TextTokenizer;
 use crate::values::byte_tokens::ByteTokens;
 use crate::values::dictionary::{Dictionary, NO_ID};
@@ -152,8 +153,11 @@ impl ProbeEncoder {
             from = to;
         }
         let gathered = Gathered::of_one(sets);
-        let collection =
-            gathered.into_collection(self.dictionary.len(), 1, &CancelFlag::default())?;
+        let collection = gathered.into_collection(
+            self.dictionary.len(),
+            Threads::ONE,
+            &CancelFlag::default(),
+        )?;
         reservation.try_resize(base + scratch.size_in_bytes() + collection.size_in_bytes())?;
         Ok(collection)
     }

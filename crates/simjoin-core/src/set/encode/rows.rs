@@ -4,11 +4,11 @@ use crate::error::{Result, internal_err};
 use crate::set::encode::arrange::{Gathered, Stretch};
 use crate::set::encode::distinct::NO_SET;
 use crate::util::cancel::CancelFlag;
-use crate::util::parallel::{filled, for_each, map, steps_per_task, threads_for};
+use crate::util::parallel::{Threads, filled, for_each, map, steps_per_task, threads_for};
 use crate::util::scatter::Scatter;
 
-/// Rows of a task, at least. Tests want many tasks.
-const LEAST_ROWS: usize = if cfg!(test) { 1 << 4 } else { 1 << 12 };
+/// Rows of a task, at least.
+const LEAST_ROWS: usize = 1 << 12;
 
 /// The steps of placing a row.
 const STEPS_PER_ROW: usize = 1 << 2;
@@ -51,14 +51,16 @@ impl Gathered {
         &self,
         position: &Scatter,
         sets: usize,
-        threads: usize,
+        threads: Threads,
         cancel: &CancelFlag,
     ) -> Result<RowsOfSets> {
         let row_count = self.stretches.iter().map(|stretch| stretch.len as usize).sum();
         let threads = threads_for(threads, STEPS_PER_ROW * row_count);
         let share = steps_per_task(threads, row_count, LEAST_ROWS);
         // The places of a bucket are neighbours: a power of two of them.
-        let width = sets.div_ceil(if threads > 1 { 4 * threads } else { 1 }).next_power_of_two();
+        let width = sets
+            .div_ceil(if threads.count() > 1 { 4 * threads.count() } else { 1 })
+            .next_power_of_two();
         let buckets = sets.div_ceil(width);
         let placed = map(threads, tasks(&self.stretches, share), |stretches| {
             cancel.check()?;

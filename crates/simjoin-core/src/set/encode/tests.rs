@@ -18,6 +18,7 @@ use crate::set::encode::builder::Tokenizers;
 use crate::set::encode::{ProbeEncoder, ProbeScratch, finish};
 use crate::set::*;
 use crate::util::cancel::CancelFlag;
+use crate::util::parallel::Threads;
 use crate::values::TextTokenizer;
 use crate::values::byte_tokens::ByteTokens;
 use crate::values::text_tokens::{TextScratch, with_text_tokens};
@@ -107,7 +108,7 @@ impl Side<'_> {
         &self,
         rng: &mut StdRng,
         encoders: usize,
-        threads: usize,
+        threads: Threads,
     ) -> (SetCollection, ProbeEncoder, KeyDictionary) {
         self.encode_for(true, rng, encoders, threads)
     }
@@ -118,7 +119,7 @@ impl Side<'_> {
         meets_others: bool,
         rng: &mut StdRng,
         encoders: usize,
-        threads: usize,
+        threads: Threads,
     ) -> (SetCollection, ProbeEncoder, KeyDictionary) {
         let converter = KeyConverter::try_new(vec![DataType::Int64], false).unwrap();
         let reservation = reservation();
@@ -172,7 +173,7 @@ fn encoders_and_threads_do_not_change_the_collection() {
             keys: (round % 2 == 1).then_some(&keys),
             filter: (round % 4 > 1).then_some(&filter),
         };
-        let (expected, encoder, key_ids) = side.encode(&mut rng, 1, 1);
+        let (expected, encoder, key_ids) = side.encode(&mut rng, 1, Threads::small(1));
         let probe = |encoder: &ProbeEncoder, keys: &KeyDictionary| {
             let converter = KeyConverter::try_new(vec![DataType::Int64], false);
             let key_rows = converter
@@ -190,12 +191,13 @@ fn encoders_and_threads_do_not_change_the_collection() {
         // The build side knows its own tokens, and keys by the same ids.
         assert_eq!(probe(&encoder, &key_ids), content(&expected), "round {round}");
         for (encoders, threads) in [(1, 2), (2, 1), (2, 2), (7, 7), (3, 1)] {
-            let (sets, encoder, keys) = side.encode(&mut rng, encoders, threads);
+            let (sets, encoder, keys) = side.encode(&mut rng, encoders, Threads::small(threads));
             let context = format!("round {round}: {encoders} encoders, {threads} threads");
             assert_eq!(content(&sets), content(&expected), "{context}");
             assert_eq!(probe(&encoder, &keys), content(&expected), "{context}");
             // Where no other rows come, tokens are counted only.
-            let (sets, counting, _) = side.encode_for(false, &mut rng, encoders, threads);
+            let (sets, counting, _) =
+                side.encode_for(false, &mut rng, encoders, Threads::small(threads));
             assert_eq!(content(&sets), content(&expected), "{context}");
             assert_eq!(counting.token_count(), encoder.token_count());
             assert_eq!(counting.size_in_bytes(), 0);
@@ -215,7 +217,7 @@ fn collections_hold_the_sets_of_the_rows() {
         let rows = random_rows(&mut rng, 2000);
         let lists = integers(&rows);
         let side = Side { lists: &lists, keys: None, filter: None };
-        let (sets, encoder, _) = side.encode(&mut rng, threads, threads);
+        let (sets, encoder, _) = side.encode(&mut rng, threads, Threads::small(threads));
         let plain: Vec<BTreeSet<i64>> =
             rows.iter().map(|row| row.iter().flatten().flatten().copied().collect()).collect();
         let mut by_set: BTreeMap<BTreeSet<i64>, Vec<u32>> = BTreeMap::new();
@@ -292,7 +294,7 @@ fn the_limit_of_memory_holds_while_encoding_and_finishing() {
                 base: 0,
                 peak: &|| {},
                 cancel: &CancelFlag::default(),
-                threads: 2,
+                threads: Threads::small(2),
                 meets_others: true,
                 self_join: false,
                 probe: None,

@@ -3,7 +3,7 @@
 use std::mem::size_of;
 
 use crate::error::Result;
-use crate::util::parallel::{for_each, map, steps_per_task, threads_for};
+use crate::util::parallel::{Threads, for_each, map, steps_per_task, threads_for};
 
 /// Tokens in fewer sets than this are ordered by counting.
 const COUNTED_FREQUENCIES: usize = 1 << 12;
@@ -22,7 +22,7 @@ pub(crate) struct TokenOrder {
 impl TokenOrder {
     /// Orders tokens by ascending frequency, ties by id. `frequencies[id]` is the number of sets
     /// that hold the token.
-    pub(crate) fn by_frequency(frequencies: &[u32], threads: usize) -> Result<Self> {
+    pub(crate) fn by_frequency(frequencies: &[u32], threads: Threads) -> Result<Self> {
         let threads = threads_for(threads, 2 * frequencies.len());
         let share = steps_per_task(threads, frequencies.len(), LEAST_TOKENS);
         // Most tokens are rare: they are counted, the others sorted.
@@ -103,7 +103,7 @@ mod tests {
 
     #[test]
     fn rare_tokens_come_first_and_ties_keep_their_order() {
-        let order = TokenOrder::by_frequency(&[5, 1, 3, 1], 1).unwrap();
+        let order = TokenOrder::by_frequency(&[5, 1, 3, 1], Threads::small(1)).unwrap();
         let ranks: Vec<_> = (0..5).map(|id| order.rank(id)).collect();
         assert_eq!(ranks, [Some(3), Some(0), Some(2), Some(1), None]);
         let frequencies: Vec<u32> = (0..9000).map(|i| (i * 7) % 5000 * (i % 3)).collect();
@@ -111,7 +111,7 @@ mod tests {
         expected.sort_by_key(|&id| frequencies[id as usize]);
         let mut ascending = frequencies.clone();
         ascending.sort_unstable();
-        for threads in [1, 2, 5] {
+        for threads in [1, 2, 5].map(Threads::small) {
             let order = TokenOrder::by_frequency(&frequencies, threads).unwrap();
             for most in [0, 1, 700, 9000, 9001] {
                 let last = &ascending[9000_usize.saturating_sub(most)..];

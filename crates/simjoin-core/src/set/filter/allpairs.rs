@@ -13,13 +13,14 @@ use crate::set::filter::inverted_index::InvertedIndex;
 use crate::set::filter::size_bounds::{SizeBounds, SizeBoundsCache};
 use crate::set::join_spec::{JoinSpec, SetUnit};
 use crate::set::runs::{Run, SetId};
+use crate::tuning::Size;
 
 /// Postings looked at in one time slice: some milliseconds.
-const POSTINGS_PER_SLICE: usize = if cfg!(test) { 29 } else { 1 << 20 };
+const POSTINGS_PER_SLICE: Size = Size { usual: 1 << 20, small: 29 };
 /// The cost of looking up a posting list, in postings.
 const LOOKUP_STEPS: usize = 16;
 /// Probe sets handled in one time slice.
-const SETS_PER_SLICE: usize = if cfg!(test) { 7 } else { 1 << 16 };
+const SETS_PER_SLICE: Size = Size { usual: 1 << 16, small: 7 };
 /// Build-side prefix lengths are tabulated for set sizes below this.
 const MAX_PREFIX_TABLE: u32 = 1 << 16;
 
@@ -150,8 +151,9 @@ impl CandidateSource for PrefixSource {
     }
 
     fn fill(&mut self, chunk: &mut CandidateChunk, capacity: usize) -> SourceProgress {
-        let mut postings_left = POSTINGS_PER_SLICE;
-        let mut sets_left = SETS_PER_SLICE;
+        let tuning = self.index.spec.tuning;
+        let mut postings_left = tuning.size(POSTINGS_PER_SLICE);
+        let mut sets_left = tuning.size(SETS_PER_SLICE);
         loop {
             match self.state {
                 State::Next => {

@@ -19,6 +19,7 @@ use crate::set::filter::size_bounds::SizeBounds;
 use crate::set::rates::Rate;
 use crate::set::runs::SetId;
 use crate::simd::{Form, Lanes, Simd, kernels, prefetch};
+use crate::tuning::Tuning;
 use crate::util::fastest::fastest;
 
 /// Fields of a posting in front of the signature.
@@ -278,7 +279,7 @@ pub(crate) struct Scanned {
 
 /// How much longer scanning postings takes on this processor than the constants of the estimates say,
 /// which were measured in joins: 0.6 on the processor that they come from, for data in the cache.
-pub fn scan_rate(simd: Simd) -> f64 {
+pub fn scan_rate(simd: Simd, tuning: Tuning) -> f64 {
     static RATE: Rate = Rate::new(
         |form| match form {
             Form::Avx512 => 1.0,
@@ -287,7 +288,7 @@ pub fn scan_rate(simd: Simd) -> f64 {
         },
         measured_rate,
     );
-    RATE.of(simd)
+    RATE.of(simd, tuning)
 }
 
 /// The rate of scanning by the clock; `None` where it says nothing.

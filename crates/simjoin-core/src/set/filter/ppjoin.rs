@@ -23,18 +23,19 @@ use crate::set::filter::size_bounds::{SizeBounds, SizeBoundsCache};
 use crate::set::join_spec::{JoinSpec, SetUnit};
 use crate::set::runs::{Run, SetId};
 use crate::simd::prefetch;
+use crate::tuning::Size;
 
 /// Postings looked at in one time slice: a millisecond or two.
-const POSTINGS_PER_SLICE: usize = if cfg!(test) { 29 } else { 1 << 22 };
+const POSTINGS_PER_SLICE: Size = Size { usual: 1 << 22, small: 29 };
 /// Lists looked up, and sets taken up, in one time slice.
-const LISTS_PER_SLICE: usize = if cfg!(test) { 7 } else { 1 << 15 };
+const LISTS_PER_SLICE: Size = Size { usual: 1 << 15, small: 7 };
 /// How many sets ahead the offsets of posting lists are asked for, and their postings.
 const OFFSETS_AHEAD: SetId = 8;
 const POSTINGS_AHEAD: SetId = 4;
 /// How many hits ahead the mark of a build set is asked for.
 const HITS_AHEAD: usize = 8;
 /// Hits gathered before they become candidates.
-const HITS: usize = if cfg!(test) { 16 } else { 1 << 10 };
+const HITS: Size = Size { usual: 1 << 10, small: 16 };
 
 /// The build side, indexed for [`PositionalSource`]s.
 #[derive(Debug)]
@@ -61,10 +62,12 @@ impl PositionalIndex {
     pub fn source(this: &Arc<Self>, reservation: &dyn Memory) -> Result<PositionalSource> {
         const TOKEN_BYTES: usize = PositionalSource::TOKEN_BYTES;
         let sets = this.build.len() as usize;
-        let hits = HITS * size_of::<Hit>();
+        let hits = this.spec.tuning.size(HITS);
         let hints = this.postings.hint_count();
         let words = (sets + hints) * size_of::<u32>();
-        reservation.try_grow(words + hits + SizeBoundsCache::footprint(this.build.runs()))?;
+        reservation.try_grow(
+            words + hits * size_of::<Hit>() + SizeBoundsCache::footprint(this.build.runs()),
+        )?;
         // Of two inputs, a probe batch may hold longer sets.
         let signatures = reservation.new_empty();
         signatures.try_grow(this.build.runs().greatest_size() as usize * TOKEN_BYTES)?;
@@ -74,7 +77,7 @@ impl PositionalIndex {
             met_by: vec![0; sets],
             probes: 0,
             hints: Hints(vec![0; hints]),
-            hits: vec![Hit::default(); HITS],
+            hits: vec![Hit::default(); hits],
             pending: 0..0,
             pending_of: 0,
             reservation: signatures,
@@ -177,8 +180,8 @@ impl CandidateSource for PositionalSource {
     fn fill(&mut self, chunk: &mut CandidateChunk, capacity: usize) -> SourceProgress {
         let index = Arc::clone(&self.index);
         let sets = Arc::clone(&self.probe.items);
-        let mut postings_left = POSTINGS_PER_SLICE;
-        let mut lists_left = LISTS_PER_SLICE;
+        let mut postings_left = index.spec.tuning.size(POSTINGS_PER_SLICE);
+        let mut lists_left = index.spec.tuning.size(LISTS_PER_SLICE);
         loop {
             if !self.pending.is_empty() {
                 if self.retired == Some(self.pending_of) {

@@ -227,7 +227,7 @@ impl Signatures {
         )?;
         let mut words = filled(context.threads, sets * width, 0);
         let mut hidden = vec![0; sets];
-        let share = sets.div_ceil(threads_for(context.threads, build.token_count())).max(1);
+        let share = sets.div_ceil(threads_for(context.threads, build.token_count()).count()).max(1);
         let parts = words.chunks_mut(share * width).zip(hidden.chunks_mut(share)).enumerate();
         for_each(context.threads, parts.collect(), |(part, (words, hidden))| {
             for (i, signature) in words.chunks_exact_mut(width).enumerate() {

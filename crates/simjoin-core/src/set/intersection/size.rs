@@ -1,7 +1,8 @@
 //! The algorithm that serves two runs, tile by tile, on one core or several.
 
 use crate::simd::Simd;
-use crate::util::parallel;
+use crate::tuning::Size;
+use crate::util::parallel::{self, Threads};
 
 use super::Key;
 use super::path::cut;
@@ -11,9 +12,9 @@ use super::search::search;
 /// searched in the longer one.
 const SKEWED: usize = 256;
 /// Values of a tile: both its runs stay in a core's second cache while they are checked and merged.
-const TILE: usize = if cfg!(test) { 1 << 8 } else { 1 << 16 };
+const TILE: Size = Size { usual: 1 << 16, small: 1 << 8 };
 /// Values that one more core is worth waking for.
-const SHARE: usize = if cfg!(test) { 1 << 10 } else { 1 << 19 };
+const SHARE: Size = Size { usual: 1 << 19, small: 1 << 10 };
 
 /// A slice of values, which may be known to be a run.
 #[derive(Debug, Clone, Copy)]
@@ -33,26 +34,33 @@ impl<'a, K: Key> Run<'a, K> {
 }
 
 /// The number of common values of two runs, on up to `threads` threads.
-pub fn size<K: Key>(simd: Simd, a: &[K], b: &[K], threads: usize) -> u64 {
+pub fn size<K: Key>(simd: Simd, a: &[K], b: &[K], threads: Threads) -> u64 {
     let known = |keys| Run { keys, known: true };
     size_if_ascending(simd, known(a), known(b), threads).unwrap_or_else(|| K::merge(simd, a, b))
 }
 
 /// The number of common values of two slices, on up to `threads` threads; `None` if one of them
 /// is no run.
-pub fn size_if_ascending<K: Key>(simd: Simd, a: Run<K>, b: Run<K>, threads: usize) -> Option<u64> {
+pub fn size_if_ascending<K: Key>(
+    simd: Simd,
+    a: Run<K>,
+    b: Run<K>,
+    threads: Threads,
+) -> Option<u64> {
     let (short, long) = if a.keys.len() <= b.keys.len() { (a, b) } else { (b, a) };
     let total = a.keys.len() + b.keys.len();
-    let threads = threads.min(total / SHARE).max(1);
+    let threads = threads.at_most(total / threads.tuning.size(SHARE));
     if long.keys.len() / SKEWED > short.keys.len() {
         let ascend = short.ascends(simd, 0, short.keys.len()) && all_ascend(simd, long, threads);
         return ascend.then(|| skewed(short.keys, long.keys));
     }
-    if threads == 1 {
-        return piece(simd, a, b, (0, 0), (a.keys.len(), b.keys.len()));
+    // Runs that need no check are one tile: memory comes faster to few long merges.
+    let tile = if a.known && b.known { usize::MAX } else { threads.tuning.size(TILE) };
+    if threads.count() == 1 {
+        return piece(simd, a, b, (0, 0), (a.keys.len(), b.keys.len()), tile);
     }
     // More pieces than threads, so that they end together.
-    let pieces = 4 * threads;
+    let pieces = 4 * threads.count();
     let mut tasks = vec![];
     let mut from = (0, 0);
     for number in 1..=pieces {
@@ -65,17 +73,17 @@ pub fn size_if_ascending<K: Key>(simd: Simd, a: Run<K>, b: Run<K>, threads: usiz
         tasks.push((from, to));
         from = to;
     }
-    let sizes = parallel::map(threads, tasks, |(from, to)| Ok(piece(simd, a, b, from, to)));
+    let sizes = parallel::map(threads, tasks, |(from, to)| Ok(piece(simd, a, b, from, to, tile)));
     sizes.ok()?.into_iter().sum()
 }
 
 /// Whether a long slice is a run, on up to `threads` threads.
-fn all_ascend<K: Key>(simd: Simd, run: Run<K>, threads: usize) -> bool {
-    if run.known || threads == 1 {
+fn all_ascend<K: Key>(simd: Simd, run: Run<K>, threads: Threads) -> bool {
+    if run.known || threads.count() == 1 {
         return run.ascends(simd, 0, run.keys.len());
     }
-    let share = run.keys.len().div_ceil(threads);
-    let tasks = (0..threads).map(|number| number * share..(number + 1) * share).collect();
+    let share = run.keys.len().div_ceil(threads.count());
+    let tasks = (0..threads.count()).map(|number| number * share..(number + 1) * share).collect();
     let ascend = parallel::map(threads, tasks, |part: std::ops::Range<usize>| {
         let end = part.end.min(run.keys.len());
         Ok(run.ascends(simd, part.start.min(end), end))
@@ -91,7 +99,7 @@ fn skewed<K: Key>(short: &[K], long: &[K]) -> u64 {
     }
 }
 
-/// Merges the values from one place of two slices to another, tile by tile; `None` if they, or the
+/// Merges the values from one place of two slices to another, in tiles of `most` values; `None` if they, or the
 /// values before them, do not ascend.
 fn piece<K: Key>(
     simd: Simd,
@@ -99,13 +107,12 @@ fn piece<K: Key>(
     b: Run<K>,
     (mut i, mut j): (usize, usize),
     (to_a, to_b): (usize, usize),
+    most: usize,
 ) -> Option<u64> {
     let (mut seen_a, mut seen_b) = (i, j);
     let mut common = 0;
     while i < to_a && j < to_b {
-        // The next tile lies within these values. Runs that need no check are one tile: memory comes
-        // faster to few long merges.
-        let most = if a.known && b.known { usize::MAX } else { TILE };
+        // The next tile lies within these values.
         let end = |from: usize, to| from.saturating_add(most).min(to);
         let (end_a, end_b) = (end(i, to_a), end(j, to_b));
         if !(a.ascends(simd, seen_a, end_a) && b.ascends(simd, seen_b, end_b)) {

@@ -10,6 +10,7 @@ use super::path::cut;
 use super::search::search;
 use super::{Key, Run, SignedKey, size, size_if_ascending, sort_distinct};
 use crate::simd::Simd;
+use crate::util::parallel::Threads;
 
 /// The definition: common values of two runs.
 fn oracle<K: Key>(a: &[K], b: &[K]) -> u64 {
@@ -80,7 +81,7 @@ fn check_pairs<K: Key + std::fmt::Debug>(seed: u64, cases: usize, most: usize) {
         let simd = Simd::detect().without_masks();
         let (short, long) = if a.len() <= b.len() { (a, b) } else { (b, a) };
         assert_eq!(search(short, long), expected, "{case} {short:?} {long:?}");
-        let threads = 1 + case % 3;
+        let threads = Threads::small(1 + case % 3);
         assert_eq!(size(simd, a, b, threads), expected, "{case} {a:?} {b:?}");
         let (known_a, known_b) = (rng.random(), rng.random());
         let runs = (Run { keys: a, known: known_a }, Run { keys: b, known: known_b });
@@ -107,7 +108,7 @@ fn intersections_of_long_runs_equal_a_merge() {
 fn one_value_among_a_million_is_found() {
     let long: Vec<u64> = (0..1_000_000).map(|i| i * 18_000_000_000_000).collect();
     let simd = Simd::detect().without_masks();
-    for threads in [1, 2] {
+    for threads in [1, 2].map(Threads::small) {
         for place in [0, 1, 499_999, 999_998, 999_999] {
             for (value, expected) in [(long[place], 1), (long[place] + 1, 0)] {
                 assert_eq!(size(simd, &[value], &long, threads), expected);
@@ -121,9 +122,12 @@ fn one_value_among_a_million_is_found() {
         assert_eq!(size(simd, &[u64::MAX], &long, threads), 0);
     }
     let interval: Vec<i32> = (-500_000..500_000).collect();
-    assert_eq!(size(simd, &interval, &[-500_001, -500_000, 0, 499_999, 500_000], 2), 3);
+    assert_eq!(
+        size(simd, &interval, &[-500_001, -500_000, 0, 499_999, 500_000], Threads::small(2)),
+        3
+    );
     let even: Vec<i32> = (-600_000..600_000).step_by(2).collect();
-    assert_eq!(size(simd, &interval, &even, 2), 500_000);
+    assert_eq!(size(simd, &interval, &even, Threads::small(2)), 500_000);
 }
 
 /// Values in any order are refused, wherever the first fall or repeat lies.
@@ -149,7 +153,7 @@ fn slices_that_are_no_runs_are_refused() {
         for other in [&good[..], short, &bad] {
             let (bad, other) =
                 (Run { keys: &bad[..], known: false }, Run { keys: other, known: false });
-            let threads = 1 + case % 3;
+            let threads = Threads::small(1 + case % 3);
             assert_eq!(size_if_ascending(simd, bad, other, threads), None, "{case}");
             assert_eq!(size_if_ascending(simd, other, bad, threads), None, "{case}");
         }
@@ -168,7 +172,7 @@ fn wrong_claims_read_nothing_beyond_the_slices() {
         };
         let (a, b) = (any(3_000), any(800));
         for &simd in Simd::available() {
-            size(simd, &a, &b, 2);
+            size(simd, &a, &b, Threads::small(2));
         }
         for length in [0, 1, (a.len() + b.len()) / 2, a.len() + b.len()] {
             let (i, j) = cut(&a, &b, length);

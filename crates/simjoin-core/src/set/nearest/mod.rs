@@ -35,21 +35,23 @@ use crate::set::collection::SetCollection;
 use crate::set::matcher::SetMatcher;
 use crate::set::measure::{Measure, Role};
 use crate::set::runs::SetId;
-use crate::tuning::is_for_tests;
+use crate::tuning::Size;
 use crate::util::parallel::map;
 
 /// The most neighbours of a row that are found at once.
 const MOST_NEIGHBOURS: usize = 256;
 
 /// Left sets that a thread takes on at a time.
-const SHARE: usize = if cfg!(test) { 7 } else { 256 };
+const SHARE: Size = Size { usual: 256, small: 7 };
 
 /// Whether the work is enough, and the CPU may do it.
 fn pays(request: &NeighbourRequest<'_>) -> bool {
-    let least = if is_for_tests() { 1 } else { 1_000_000 };
+    const LEAST: Size = Size { usual: 1_000_000, small: 1 };
+    let tuning = request.threads.tuning;
+    let least = tuning.size(LEAST);
     let [left, right] = request.sides.map(|side| side.rows.len());
-    // Tests go both ways.
-    let is_other_way = is_for_tests() && right.is_multiple_of(3);
+    // Of small sizes, some searches go the other way.
+    let is_other_way = tuning.is_small() && right.is_multiple_of(3);
     left.saturating_mul(right) >= least
         && !is_other_way
         && request.count <= MOST_NEIGHBOURS
@@ -140,10 +142,11 @@ impl Search<'_> {
             return Ok(None);
         }
         let scans = Mutex::new(vec![scan]);
+        let share = self.request.threads.tuning.size(SHARE);
         let shares = (0..self.collections()).flat_map(|collection| {
             let sets = self.lefts(collection).len();
-            (0..sets).step_by(SHARE).map(move |first| {
-                let end = sets.min(first.saturating_add(SHARE as u32));
+            (0..sets).step_by(share).map(move |first| {
+                let end = sets.min(first.saturating_add(share as u32));
                 Share { collection, first, end }
             })
         });
@@ -168,7 +171,7 @@ impl Search<'_> {
             scan.search(lefts.tokens(set), lefts.size(set))?;
             tried.add(scan.steps() - before);
         }
-        Ok(tried.pays(self.right.len()))
+        Ok(tried.pays(self.right.len(), self.request.threads.tuning))
     }
 
     /// The neighbours of some left sets. `held` grows by what they take.

@@ -6,7 +6,7 @@ use crate::error::Result;
 use crate::predicate::Side;
 use crate::set::matcher::SetMatcher;
 use crate::set::runs::SetId;
-use crate::tuning::is_for_tests;
+use crate::tuning::Tuning;
 
 /// Rows of a sample, and the rows of it that lie together.
 const SAMPLE: usize = 1 << 10;
@@ -18,9 +18,10 @@ const MOST_FOUND: f64 = 0.18;
 /// Steps for each right set with which joins find the neighbours of a left one, about.
 const OF_JOINS: f64 = 0.35;
 
-/// Whether the rarer half of a set's tokens finds few sets, by a sample of the right rows.
+/// Whether the rarer half of a set's tokens finds few sets, by a sample of the right rows. Of small
+/// sizes it always does.
 pub(super) fn suits(matcher: &SetMatcher, request: &NeighbourRequest<'_>) -> Result<bool> {
-    if is_for_tests() {
+    if request.threads.tuning.is_small() {
         return Ok(true);
     }
     let side = if request.itself { Side::Left } else { Side::Right };
@@ -73,11 +74,11 @@ impl Tried {
         self.steps += steps;
     }
 
-    /// Whether searches among so many right sets are less work than joins.
-    pub(super) fn pays(&self, right: SetId) -> bool {
+    /// Whether searches among so many right sets are less work than joins. Of small sizes they always are.
+    pub(super) fn pays(&self, right: SetId, tuning: Tuning) -> bool {
         /// Steps of a left set besides.
         const BESIDES: f64 = 4e3;
         let of_joins = OF_JOINS * f64::from(right) + BESIDES;
-        is_for_tests() || self.steps as f64 <= of_joins * self.sets as f64
+        tuning.is_small() || self.steps as f64 <= of_joins * self.sets as f64
     }
 }

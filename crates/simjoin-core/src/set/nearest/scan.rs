@@ -10,14 +10,15 @@ use crate::set::measure::{Measure, Role};
 use crate::set::runs::SetId;
 use crate::set::verify::intersect::intersect;
 use crate::simd::Simd;
+use crate::tuning::{Size, Tuning};
 use crate::util::cancel::CancelFlag;
 
 /// Sets that are found before there is a bound, and sets, for each row that is wanted, that are decided to raise it.
-const FIRST_SETS: usize = if cfg!(test) { 4 } else { 128 };
+const FIRST_SETS: Size = Size { usual: 128, small: 4 };
 const RAISING_SETS: usize = 2;
 
 /// Entries of lists that are read, for each set found, so that sets with one token in common need not be decided.
-const ENTRIES_OF_SET: u64 = if cfg!(test) { 2 } else { 8 };
+const ENTRIES_OF_SET: Size<u64> = Size { usual: 8, small: 2 };
 
 /// Steps of deciding a set, where reading an entry is one.
 const DECISION: u64 = 16;
@@ -47,6 +48,7 @@ pub(super) struct Scan<'a> {
     best: Best,
     simd: Simd,
     cancel: &'a CancelFlag,
+    tuning: Tuning,
     /// By right set, how many tokens it is known to share, and whether it has been decided ([`DECIDED`]).
     counts: Vec<u16>,
     /// The sets that share a token, and those that share two.
@@ -114,6 +116,7 @@ impl<'a> Scan<'a> {
             best,
             simd: request.simd,
             cancel: request.cancel,
+            tuning: request.threads.tuning,
             counts: vec![0; len],
             once: Pile::new(len),
             twice: Pile::new(len),
@@ -198,7 +201,7 @@ impl<'a> Scan<'a> {
     /// Counts the rarest tokens for all sets.
     fn begin(&mut self, sought: Sought<'_>) -> Result<()> {
         for token in sought.tokens {
-            if self.once.len >= FIRST_SETS {
+            if self.once.len >= self.tuning.size(FIRST_SETS) {
                 break;
             }
             self.cancel.check()?;
@@ -320,7 +323,7 @@ impl<'a> Scan<'a> {
             entries += self.entries(sought.tokens[place], before.max(first), end).len() as u64;
             ends.push(end);
         }
-        if entries > ENTRIES_OF_SET * self.once.len as u64 {
+        if entries > self.tuning.size(ENTRIES_OF_SET) * self.once.len as u64 {
             return Ok(SetId::MAX);
         }
         let one = self.end(sought, 1);

@@ -137,7 +137,7 @@ impl Side {
     ) -> Result<Self> {
         let memory = request.reservation.new_empty();
         let batches = numbered(request, side);
-        let share = batches.len().div_ceil(request.threads.max(1)).max(1);
+        let share = batches.len().div_ceil(request.threads.count()).max(1);
         let shares = batches.chunks(share).collect();
         let encoders = map(request.threads, shares, |batches: &[Numbered]| {
             let batches = batches.iter().cloned();

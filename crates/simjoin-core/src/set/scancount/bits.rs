@@ -5,10 +5,11 @@ use crate::error::Result;
 use crate::set::collection::SetCollection;
 use crate::set::runs::SetId;
 use crate::simd::{Words, kernels};
+use crate::tuning::Size;
 use crate::util::parallel;
 
 /// Words of a slice: those of a block of probe sets stay in a core's first cache.
-pub(super) const WIDTH: usize = if cfg!(test) { 1 } else { 256 };
+pub(super) const WIDTH: Size = Size { usual: 256, small: 1 };
 
 /// Bitmaps of the frequent tokens of each set, in slices.
 #[derive(Debug)]
@@ -31,7 +32,7 @@ impl Bits {
         context: PrepareContext<'_>,
     ) -> Result<Self> {
         let words = (build.universe() - first).div_ceil(u64::BITS) as usize;
-        let width = words.clamp(1, WIDTH);
+        let width = words.clamp(1, context.threads.tuning.size(WIDTH));
         let (slices, sets) = (words.div_ceil(width), build.len() as usize);
         let words = sets * width * slices;
         context.reservation.try_grow(words * size_of::<u64>())?;

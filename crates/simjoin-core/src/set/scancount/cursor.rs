@@ -13,11 +13,12 @@ use crate::set::filter::size_bounds::SizeBoundsCache;
 use crate::set::itself::SelfMatches;
 use crate::set::join_spec::{JoinSpec, SetUnit};
 use crate::set::runs::SetId;
+use crate::tuning::{Size, Tuning};
 
 /// Probe sets whose bits are counted together: a bitmap of the build side is read once for all.
-const BLOCK: usize = if cfg!(test) { 6 } else { 16 };
+const BLOCK: Size = Size { usual: 16, small: 6 };
 /// Steps (about nanoseconds) between two looks at the clock.
-const STEPS: usize = if cfg!(test) { 20 } else { 1_000_000 };
+const STEPS: Size = Size { usual: 1_000_000, small: 20 };
 
 /// The next step for the group.
 #[derive(Debug, Clone, Copy)]
@@ -57,7 +58,7 @@ pub(super) struct ScanCountWorker {
 impl ScanCountWorker {
     /// A bound on the bytes of the counters, lists and bitmaps, by the number of build sets.
     pub(super) fn footprint(build: usize) -> usize {
-        Group::most_bytes(build) + BLOCK * WIDTH * size_of::<u64>()
+        Group::most_bytes(build) + BLOCK.usual * WIDTH.usual * size_of::<u64>()
     }
 
     pub(super) fn try_new(
@@ -66,15 +67,15 @@ impl ScanCountWorker {
         spec: JoinSpec,
         reservation: &dyn Memory,
     ) -> Result<Self> {
-        let words = BLOCK * split.bits.width();
+        let words = spec.tuning.size(BLOCK) * split.bits.width();
         reservation.try_grow(
-            Group::footprint(build.len() as usize, &split.lists)
+            Group::footprint(build.len() as usize, &split.lists, spec.tuning)
                 + words * size_of::<u64>()
                 + SizeBoundsCache::footprint(build.runs()),
         )?;
         Ok(Self {
             bounds: SizeBoundsCache::new(&spec, build.runs()),
-            group: Group::new(build.len() as usize, &split.lists),
+            group: Group::new(build.len() as usize, &split.lists, spec.tuning),
             build,
             split,
             spec,
@@ -155,7 +156,9 @@ impl ScanCountWorker {
     fn mark(&mut self, slice: usize, probe: usize) -> usize {
         let Some(SetUnit { items: sets, .. }) = &self.unit else { return 0 };
         let bits = &self.split.bits;
-        let Some(block) = block(&self.group.probes, probe).filter(|_| slice < bits.slices()) else {
+        let Some(block) =
+            block(&self.group.probes, probe, self.spec.tuning).filter(|_| slice < bits.slices())
+        else {
             let first = self.group.probes.first();
             let build = first.map_or(0, |probe| probe.partners.start);
             self.stage = Stage::Give { probe: 0, build };
@@ -173,10 +176,10 @@ impl ScanCountWorker {
     /// Counts by bitmaps. Returns the steps left.
     fn count_bits(&mut self, slice: usize, probe: usize, from: SetId, mut steps: usize) -> usize {
         let bits = &self.split.bits;
-        let block = block(&self.group.probes, probe).unwrap_or(&[]);
+        let block = block(&self.group.probes, probe, self.spec.tuning).unwrap_or(&[]);
         let (count, end) = (block.len(), block.iter().map(|probe| probe.partners.end).max());
         let words = &self.bitmaps[..count * bits.width()];
-        let mut counts = [0; BLOCK];
+        let mut counts = [0; BLOCK.usual];
         for build in from..end.unwrap_or(from) {
             if steps == 0 {
                 self.stage = Stage::Heavy { slice, probe, build };
@@ -188,7 +191,7 @@ impl ScanCountWorker {
             }
             steps = steps.saturating_sub(1 + words.len() / 10);
         }
-        let next = probe + BLOCK;
+        let next = probe + self.spec.tuning.size(BLOCK);
         self.stage = match next < self.group.probes.len() {
             true => Stage::Mark { slice, probe: next },
             false => Stage::Mark { slice: slice + 1, probe: 0 },
@@ -237,7 +240,7 @@ impl ScanCountWorker {
 
     /// Counts for the groups of the unit.
     fn advance(&mut self, matches: &mut MatchBuffer) -> Work {
-        let mut steps = STEPS;
+        let mut steps = self.spec.tuning.size(STEPS);
         loop {
             match self.stage {
                 Stage::Gather { slice, probe } => {
@@ -283,9 +286,9 @@ impl ScanCountWorker {
 }
 
 /// Probe sets of a group whose bits are counted together, from one on; `None` behind the last.
-fn block(probes: &[Probe], from: usize) -> Option<&[Probe]> {
+fn block(probes: &[Probe], from: usize, tuning: Tuning) -> Option<&[Probe]> {
     let rest = probes.get(from..)?;
-    (!rest.is_empty()).then(|| &rest[..rest.len().min(BLOCK)])
+    (!rest.is_empty()).then(|| &rest[..rest.len().min(tuning.size(BLOCK))])
 }
 
 impl Worker for ScanCountWorker {

@@ -20,6 +20,6 @@ pub(super) fn estimate(join: &SetJoin, frequencies: &Frequencies) -> Cost {
         + light * nanos::LIST
         + (tokens - light) * nanos::MARK
         + frequencies.light_pairs * times * nanos::ADD
-        + pairs * (nanos::PAIR + words * nanos::WORD * test_rate(spec.simd));
+        + pairs * (nanos::PAIR + words * nanos::WORD * test_rate(spec.simd, spec.tuning));
     Cost::cpu(nanos)
 }

@@ -70,16 +70,17 @@ impl Frequencies {
             sets.min(build.len()) as usize * build.token_count() / build.len().max(1) as usize,
         );
         let sampled = || Evenly::new(build.len(), sets).iter();
-        let spans: Vec<_> = spans(build.universe()).collect();
-        let all = (build.universe() as usize).div_ceil(SPAN);
-        let bytes = threads * (SPAN + Walk::footprint(sampled().count()))
+        let span = threads.tuning.size(SPAN);
+        let spans: Vec<_> = spans(build.universe(), span).collect();
+        let all = (build.universe() as usize).div_ceil(span);
+        let bytes = threads.count() * (span + Walk::footprint(sampled().count()))
             + spans.len() * size_of::<Range<u32>>();
         context.reservation.try_grow(bytes)?;
         // Dense ranks take longer.
-        let share = spans.len().div_ceil(8 * threads).max(1);
+        let share = spans.len().div_ceil(8 * threads.count()).max(1);
         let of_each = parallel::map(threads, spans.chunks(share).collect(), |spans| {
             let mut walk = Walk::new(build, sampled(), spans.first().map_or(0, |span| span.start));
-            let (mut counts, mut of_each) = (vec![0_u8; SPAN], [0_u64; 256]);
+            let (mut counts, mut of_each) = (vec![0_u8; span], [0_u64; 256]);
             for span in spans {
                 context.cancel.check()?;
                 walk.skip_to(build, span.start);
@@ -104,7 +105,7 @@ impl Frequencies {
     /// there stands for `weight` tokens.
     fn of_counts(of_each: &[u64], weight: f64, sampled: usize, sets: u32, spec: &JoinSpec) -> Self {
         let scale = f64::from(sets) / sampled.max(1) as f64;
-        let least = heavy_from(u64::from(sets), spec.simd) as f64;
+        let least = heavy_from(u64::from(sets), spec.simd, spec.tuning) as f64;
         let (mut heavy, mut light_pairs) = (0.0, 0.0);
         let (mut tokens, mut light) = (0.0, 0.0);
         for (count, &of_each) in of_each.iter().enumerate().skip(1) {
@@ -125,11 +126,11 @@ impl Frequencies {
     }
 }
 
-/// Spans of ranks at even distances, all of them where they are few.
-fn spans(universe: u32) -> impl Iterator<Item = Range<u32>> {
-    let stride = (universe as usize).div_ceil(SPAN).div_ceil(SPANS).max(1);
-    let starts = (0..universe).step_by(SPAN).skip(stride / 2).step_by(stride);
-    starts.map(move |start| start..start.saturating_add(SPAN as u32).min(universe))
+/// Spans of `span` ranks at even distances, all of them where they are few.
+fn spans(universe: u32, span: usize) -> impl Iterator<Item = Range<u32>> {
+    let stride = (universe as usize).div_ceil(span).div_ceil(SPANS).max(1);
+    let starts = (0..universe).step_by(span).skip(stride / 2).step_by(stride);
+    starts.map(move |start| start..start.saturating_add(span as u32).min(universe))
 }
 
 #[cfg(test)]
@@ -139,17 +140,18 @@ mod tests {
     /// Spans hold all ranks where they are few, and otherwise some from every part of the ranks.
     #[test]
     fn spans_spread_over_all_ranks() {
-        let most = (SPAN * SPANS) as u32;
+        let span = SPAN.small;
+        let most = (span * SPANS) as u32;
         for universe in [0, 1, 16, 17, most - 1, most] {
-            let ranks: Vec<u32> = spans(universe).flatten().collect();
+            let ranks: Vec<u32> = spans(universe, span).flatten().collect();
             assert_eq!(ranks, (0..universe).collect::<Vec<_>>());
         }
         for universe in [most + 1, 3 * most, 10 * most + 5] {
-            let spans: Vec<_> = spans(universe).collect();
+            let spans: Vec<_> = spans(universe, span).collect();
             assert!((SPANS / 2..=SPANS).contains(&spans.len()), "{} of {universe}", spans.len());
             assert!(spans.iter().all(|span| span.start < span.end && span.end <= universe));
             assert!(spans.array_windows().all(|[a, b]| a.end <= b.start));
-            let gap = universe / SPANS as u32 * 2 + SPAN as u32;
+            let gap = universe / SPANS as u32 * 2 + span as u32;
             assert!(spans[0].start <= gap && universe - spans[spans.len() - 1].end <= gap);
         }
     }

@@ -7,13 +7,14 @@ use super::lists::{Lists, WIDEST};
 use crate::set::collection::SetCollection;
 use crate::set::filter::size_bounds::SizeBounds;
 use crate::set::runs::SetId;
+use crate::tuning::{Size, Tuning};
 
 /// Counters of a group: they stay in a core's second cache.
 const COUNTERS: usize = 1 << 18;
-/// Probe sets of a group, within these limits.
-const PROBES: Range<usize> = if cfg!(test) { 7..8 } else { 8..129 };
+/// Probe sets of a group, at least and at most.
+const PROBES: Size<[usize; 2]> = Size { usual: [8, 128], small: [7, 7] };
 /// Entries of a slice that are gathered at a time.
-const ENTRIES: usize = if cfg!(test) { 32 } else { 1 << 18 };
+const ENTRIES: Size = Size { usual: 1 << 18, small: 32 };
 /// Where fewer than one rank in this many has an entry, entries are left in the order of the sets.
 const SPARSE: usize = 8;
 
@@ -57,38 +58,41 @@ pub(super) struct Group {
 
 impl Group {
     /// Probe sets of a group, by the number of build sets.
-    pub(super) fn capacity(build: usize) -> usize {
-        (COUNTERS / build.max(1)).clamp(PROBES.start, PROBES.end - 1)
+    pub(super) fn capacity(build: usize, tuning: Tuning) -> usize {
+        let [least, most] = tuning.size(PROBES);
+        (COUNTERS / build.max(1)).clamp(least, most)
     }
 
     /// The bytes of a group.
-    pub(super) fn footprint(build: usize, lists: &Lists) -> usize {
-        let words =
-            Self::capacity(build) * build + 2 * Self::entries(lists) + lists.span() as usize;
+    pub(super) fn footprint(build: usize, lists: &Lists, tuning: Tuning) -> usize {
+        let words = Self::capacity(build, tuning) * build
+            + 2 * Self::entries(lists, tuning)
+            + lists.span() as usize;
         words * size_of::<u32>()
     }
 
     /// A bound on the bytes of a group, whatever the lists.
     pub(super) fn most_bytes(build: usize) -> usize {
-        let counters = Self::capacity(build) * build;
-        (counters + 2 * ENTRIES.max(WIDEST as usize) + WIDEST as usize) * size_of::<u32>()
+        let counters = Self::capacity(build, Tuning::USUAL) * build;
+        let (entries, widest) = (ENTRIES.usual, WIDEST.usual as usize);
+        (counters + 2 * entries.max(widest) + widest) * size_of::<u32>()
     }
 
     /// Room for entries: at least the tokens that one set may have in a slice.
-    fn entries(lists: &Lists) -> usize {
-        ENTRIES.max(lists.span() as usize)
+    fn entries(lists: &Lists, tuning: Tuning) -> usize {
+        tuning.size(ENTRIES).max(lists.span() as usize)
     }
 
     /// An empty group, for which the caller holds [`Self::footprint`].
-    pub(super) fn new(build: usize, lists: &Lists) -> Self {
-        let capacity = Self::capacity(build);
+    pub(super) fn new(build: usize, lists: &Lists, tuning: Tuning) -> Self {
+        let capacity = Self::capacity(build, tuning);
         Self {
             probes: Vec::with_capacity(capacity),
             span: 0..0,
             counters: vec![0; capacity * build],
             capacity,
-            entries: vec![0; Self::entries(lists)],
-            sorted: vec![0; Self::entries(lists)],
+            entries: vec![0; Self::entries(lists, tuning)],
+            sorted: vec![0; Self::entries(lists, tuning)],
             gathered: 0,
             starts: vec![0; lists.span() as usize],
         }

@@ -8,12 +8,13 @@ use crate::error::Result;
 use crate::set::collection::SetCollection;
 use crate::set::runs::SetId;
 use crate::simd::prefetch;
+use crate::tuning::{Size, Tuning};
 use crate::util::parallel;
 
 /// Ranks of a slice at most: a place within it fits into 16 bits.
-pub(super) const WIDEST: u32 = if cfg!(test) { 16 } else { 1 << 16 };
+pub(super) const WIDEST: Size<u32> = Size { usual: 1 << 16, small: 16 };
 /// Ranks of a slice at least.
-const NARROWEST: u32 = if cfg!(test) { 4 } else { 1 << 12 };
+const NARROWEST: Size<u32> = Size { usual: 1 << 12, small: 4 };
 /// Postings of an average slice: they and their offsets stay in a core's second cache.
 const POSTINGS: u64 = 1 << 16;
 
@@ -60,7 +61,7 @@ impl Lists {
         counts: &[u32],
         context: PrepareContext<'_>,
     ) -> Result<Self> {
-        let span = span(counts);
+        let span = span(counts, context.threads.tuning);
         let slices = ranks.len().div_ceil(span as usize);
         let row = span as usize + 1;
         let bytes = (slices + 1) * size_of::<u64>() + slices * row * size_of::<u32>();
@@ -84,8 +85,8 @@ impl Lists {
     /// Writes the sets into the lists, slice by slice, on all threads.
     fn fill(&mut self, build: &SetCollection, context: PrepareContext<'_>) -> Result<()> {
         let (span, row, slices) = (self.span, self.span as usize + 1, self.slices());
-        let share = match context.threads {
-            0 | 1 => slices,
+        let share = match context.threads.count() {
+            1 => slices,
             threads => slices.div_ceil(8 * threads),
         };
         let share = share.max(1);
@@ -99,7 +100,8 @@ impl Lists {
             (of_sets, sets) = sets.split_at_mut(length);
             tasks.push((start, of_places, of_sets));
         }
-        let walks = context.threads.min(tasks.len()) * Walk::footprint(build.len() as usize);
+        let walks =
+            context.threads.at_most(tasks.len()).count() * Walk::footprint(build.len() as usize);
         context.reservation.try_grow(walks)?;
         let (all, bases) = (&self.ranks, &self.bases);
         parallel::for_each(context.threads, tasks, |(start, places, sets)| {
@@ -162,11 +164,11 @@ impl Lists {
 }
 
 /// Ranks of a slice, for lists as long as `counts`.
-fn span(counts: &[u32]) -> u32 {
+fn span(counts: &[u32], tuning: Tuning) -> u32 {
     let total: u64 = counts.iter().map(|&count| u64::from(count)).sum();
     let average = (total / (counts.len() as u64).max(1)).max(1);
     let wanted = u32::try_from(POSTINGS / average).unwrap_or(u32::MAX).max(1);
-    let span = 1 << wanted.clamp(NARROWEST, WIDEST).ilog2();
+    let span = 1 << wanted.clamp(tuning.size(NARROWEST), tuning.size(WIDEST)).ilog2();
     // Places within a slice take 32 bits, however long the lists are.
     let longest = u64::from(counts.iter().copied().max().unwrap_or(0)).max(1);
     span.min(1 << (u64::from(u32::MAX) / longest).ilog2().min(16))

@@ -50,6 +50,7 @@ use crate::memory::Memory;
 use crate::set::collection::SetCollection;
 use crate::set::join::SetJoin;
 use crate::set::join_spec::JoinSpec;
+use crate::util::parallel::Threads;
 
 /// The strategy `scancount`.
 #[derive(Debug, Clone, Copy, Default)]
@@ -103,7 +104,7 @@ struct PreparedScanCount {
     build: Arc<SetCollection>,
     spec: JoinSpec,
     split: Arc<Split>,
-    threads: usize,
+    threads: Threads,
 }
 
 /// Prepares counters for sets.
@@ -124,7 +125,7 @@ impl PreparedJoin for PreparedScanCount {
     fn open(&self, reservation: &dyn Memory) -> Result<Box<dyn Cursor>> {
         let (build, split) = (Arc::clone(&self.build), Arc::clone(&self.split));
         let worker = ScanCountWorker::try_new(build, split, self.spec, reservation)?;
-        Ok(Box::new(UnitCursor::new(worker)))
+        Ok(Box::new(UnitCursor::new(worker, self.spec.tuning)))
     }
 
     /// A group of its own, where all threads get several ranges.
@@ -132,7 +133,8 @@ impl PreparedJoin for PreparedScanCount {
         /// Ranges for each thread.
         const RANGES: usize = 8;
         let sets = self.build.len() as usize;
-        let group = Group::capacity(sets).min(sets / (RANGES * self.threads.max(1)));
+        let group =
+            Group::capacity(sets, self.threads.tuning).min(sets / (RANGES * self.threads.count()));
         (group as u32).max(1)
     }
 }

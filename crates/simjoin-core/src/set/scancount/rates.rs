@@ -2,6 +2,7 @@
 
 use crate::set::bitmap::test_rate;
 use crate::simd::Simd;
+use crate::tuning::Tuning;
 
 /// Nanoseconds of one core, as measured on an AMD EPYC with AVX-512.
 pub(super) mod nanos {
@@ -23,14 +24,14 @@ pub(super) mod nanos {
 const SMALLEST_SHARE: u64 = 32;
 
 /// How many of `sets` sets a token must have to own a bit: a list of fewer takes less time, or, of less
-/// than one in 32, less memory.
-pub(super) fn heavy_from(sets: u64, simd: Simd) -> u64 {
-    if cfg!(test) {
+/// than one in 32, less memory. Of small sizes, a quarter of the sets.
+pub(super) fn heavy_from(sets: u64, simd: Simd, tuning: Tuning) -> u64 {
+    if tuning.is_small() {
         return sets.div_ceil(4).max(2);
     }
     // Both are of pairs of a set with those before it: n²/2 bits, or d²/2 additions besides d
     // entries of lists. The root of the difference in d.
-    let bits = nanos::WORD * test_rate(simd) / 64.0 * (sets as f64).powi(2) / 2.0;
+    let bits = nanos::WORD * test_rate(simd, tuning) / 64.0 * (sets as f64).powi(2) / 2.0;
     let (half, entry) = (nanos::ADD / 2.0, nanos::LIST);
     let even = ((entry * entry + 4.0 * half * bits).sqrt() - entry) / (2.0 * half);
     (even.ceil() as u64).max(sets.div_ceil(SMALLEST_SHARE)).max(2)

@@ -3,7 +3,7 @@
 use super::bits::Bits;
 use super::lists::Lists;
 use super::rates::heavy_from;
-use super::walk::{Walk, count, pieces};
+use super::walk::{SPAN, Walk, count, pieces};
 use crate::engine::{Pairing, PrepareContext};
 use crate::error::Result;
 use crate::set::collection::SetCollection;
@@ -23,20 +23,21 @@ impl Split {
         spec: &JoinSpec,
         context: PrepareContext<'_>,
     ) -> Result<Self> {
-        let (universe, threads) = (build.universe(), context.threads.max(1));
-        let counting =
-            universe as usize * size_of::<u32>() + threads * Walk::footprint(build.len() as usize);
+        let (universe, threads) = (build.universe(), context.threads);
+        let counting = universe as usize * size_of::<u32>()
+            + threads.count() * Walk::footprint(build.len() as usize);
         context.reservation.try_grow(counting)?;
         let mut counts = parallel::filled(threads, universe as usize, 0_u32);
         parallel::for_each(threads, pieces(0, &mut counts, threads), |(first, counts)| {
-            count(build, 0..build.len(), first, counts, context.cancel)
+            let how = (threads.tuning.size(SPAN), context.cancel);
+            count(build, 0..build.len(), first, counts, how)
         })?;
         // A token of one set brings no two sets of one collection together.
         let first = match spec.pairing {
             Pairing::All => 0,
             Pairing::Unordered => counts.iter().take_while(|&&count| count <= 1).count(),
         };
-        let least = heavy_from(u64::from(build.len()), spec.simd);
+        let least = heavy_from(u64::from(build.len()), spec.simd, spec.tuning);
         let others = counts[first..].iter().rev();
         let heavy = others.take_while(|&&count| u64::from(count) >= least).count();
         let end = universe as usize - heavy;

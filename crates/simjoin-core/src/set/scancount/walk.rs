@@ -5,7 +5,9 @@ use std::ops::Range;
 use crate::error::Result;
 use crate::set::collection::SetCollection;
 use crate::set::runs::SetId;
+use crate::tuning::Size;
 use crate::util::cancel::CancelFlag;
+use crate::util::parallel::Threads;
 
 /// The progress of a walk through the tokens of some sets.
 #[derive(Debug)]
@@ -64,19 +66,19 @@ impl Walk {
 }
 
 /// Bytes of counts that stay in a core's cache.
-pub(super) const SPAN: usize = if cfg!(test) { 16 } else { 1 << 18 };
+pub(super) const SPAN: Size = Size { usual: 1 << 18, small: 16 };
 
-/// Counts for each of some ranks how many of the sets have it, [`SPAN`] bytes of counts at a time.
+/// Counts for each of some ranks how many of the sets have it, `span` bytes of counts at a time.
 pub(super) fn count<C: Count>(
     build: &SetCollection,
     sets: impl Iterator<Item = SetId>,
     first: u32,
     counts: &mut [C],
-    cancel: &CancelFlag,
+    (span, cancel): (usize, &CancelFlag),
 ) -> Result<()> {
     let mut walk = Walk::new(build, sets, first);
     let mut start = first;
-    for slice in counts.chunks_mut(SPAN / size_of::<C>()) {
+    for slice in counts.chunks_mut(span / size_of::<C>()) {
         cancel.check()?;
         walk.count(build, start, slice);
         start = start.saturating_add(slice.len() as u32);
@@ -105,12 +107,12 @@ impl Count for u32 {
 
 /// Ranks cut into a few pieces for each of `threads` threads; a piece has its first rank, and its part of
 /// `counts`, which has an item for each rank.
-pub(super) fn pieces<C>(first: u32, counts: &mut [C], threads: usize) -> Vec<(u32, &mut [C])> {
+pub(super) fn pieces<C>(first: u32, counts: &mut [C], threads: Threads) -> Vec<(u32, &mut [C])> {
     /// Pieces for each thread: dense ranks take longer.
     const PIECES: usize = 8;
-    let share = match threads {
-        0 | 1 => counts.len(),
-        _ => counts.len().div_ceil(PIECES * threads),
+    let share = match threads.count() {
+        1 => counts.len(),
+        count => counts.len().div_ceil(PIECES * count),
     };
     let starts = (first..).step_by(share.max(1));
     starts.zip(counts.chunks_mut(share.max(1))).collect()

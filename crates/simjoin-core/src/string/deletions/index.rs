@@ -10,7 +10,7 @@ use crate::simd::prefetch;
 use crate::string::rules::Symbol;
 use crate::util::cancel::CancelFlag;
 use crate::util::counters::Counters;
-use crate::util::parallel::{filled, for_each, threads_for};
+use crate::util::parallel::{Threads, filled, for_each, threads_for};
 
 /// Residuals that are on their way into the index at a time: their places come into the caches
 /// meanwhile.
@@ -68,7 +68,7 @@ impl Deletions {
         items: Range<u32>,
         k: u32,
         seed: impl Fn(u32) -> u64 + Sync,
-        threads: usize,
+        threads: Threads,
         cancel: &CancelFlag,
     ) -> Result<Self> {
         let k = k.min(MAX_K);
@@ -77,7 +77,7 @@ impl Deletions {
         let threads = threads_for(threads, usize::try_from(most).unwrap_or(usize::MAX));
         let source = Source { strings, k, seed, cancel };
         let shares = || -> Vec<_> {
-            let shares = shares(strings, items.clone(), k, SHARES * threads);
+            let shares = shares(strings, items.clone(), k, SHARES * threads.count());
             shares.into_iter().map(|(items, _)| items).collect()
         };
         let mut heads = Counters::new(buckets(most) as usize + 1, threads);

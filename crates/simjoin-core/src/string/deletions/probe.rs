@@ -7,12 +7,13 @@ use super::{Deletions, Symbols};
 use crate::engine::Match;
 use crate::simd::prefetch;
 use crate::string::rules::{Cancelled, Scratch, Symbol, levenshtein_each};
+use crate::tuning::{Size, Tuning};
 
 /// Residuals that are looked up at a time: what one needs comes into the caches while others go on.
 const BATCH: usize = 1024;
 
 /// Items that are met before they are verified, besides those of one probe.
-const MOST_MET: usize = if cfg!(test) { 1 << 4 } else { 1 << 12 };
+const MOST_MET: Size = Size { usual: 1 << 12, small: 1 << 4 };
 
 /// Probes against an index: which strings, and what they look for.
 #[derive(Debug, Clone)]
@@ -42,12 +43,13 @@ pub(crate) struct Searcher {
     /// The number of the probe at hand.
     number: u32,
     exact: Scratch,
+    tuning: Tuning,
 }
 
 impl Searcher {
     /// Space for probes.
-    pub(crate) fn new() -> Self {
-        Self::default()
+    pub(crate) fn new(tuning: Tuning) -> Self {
+        Self { tuning, ..Self::default() }
     }
 
     /// Leaves each item that a probe has met once.
@@ -144,7 +146,8 @@ impl Deletions {
         probes: &Probes<'_, T, impl Fn(u32) -> u64, impl Fn(u32) -> Range<u32>>,
         from: usize,
     ) -> usize {
-        let Searcher { hashes, met, last, .. } = &mut *searcher;
+        let Searcher { hashes, met, last, tuning, .. } = &mut *searcher;
+        let most_met = tuning.size(MOST_MET);
         met.clear();
         for &(hash, _) in &hashes[from..] {
             prefetch(self.entries[self.buckets[self.bucket(hash)] as usize..].as_ptr());
@@ -154,7 +157,7 @@ impl Deletions {
         let mut end = hashes.len();
         for (place, &(hash, probe)) in hashes.iter().enumerate().skip(from) {
             if of != Some(probe) {
-                if met.len() >= MOST_MET {
+                if met.len() >= most_met {
                     end = place;
                     break;
                 }

@@ -3,7 +3,9 @@
 use super::{Deletions, Own, OwnProbes, OwnSearcher, Probes, Searcher, Symbols, residuals};
 use crate::engine::Match;
 use crate::string::rules::tests::{ALPHABETS, Random, textbook};
+use crate::tuning::Tuning;
 use crate::util::cancel::CancelFlag;
+use crate::util::parallel::Threads;
 
 /// A flag that nobody raises.
 fn never() -> CancelFlag {
@@ -47,9 +49,9 @@ fn probes_find_all_strings_within_the_bound_and_no_other() {
         let (symbols, starts) = joined(draw(&mut random, 200, len, alphabet));
         let strings = Symbols { symbols: &symbols, starts: &starts };
         let k = 1 + round as u32 % 2;
-        let threads = 1 + round % 5;
+        let threads = Threads::small(1 + round % 5);
         let index = Deletions::build(strings, 20..180, k, |_| 5, threads, &never()).unwrap();
-        let mut searcher = Searcher::new();
+        let mut searcher = Searcher::new(Tuning::small());
         let probes = (0..40)
             .map(|_| {
                 let base = strings.string(random.below(200));
@@ -90,8 +92,9 @@ fn a_self_join_by_ranges_finds_each_pair_once() {
         let k = 1 + round as u32 % 2;
         let mut found = vec![];
         for part in [0..40, 40..41, 41..150] {
-            let index = Deletions::build(strings, part, k, |_| 0, 2, &never()).unwrap();
-            let mut searcher = Searcher::new();
+            let index =
+                Deletions::build(strings, part, k, |_| 0, Threads::small(2), &never()).unwrap();
+            let mut searcher = Searcher::new(Tuning::small());
             let items = |probe: u32| 0..probe;
             let probes = Probes { strings, range: 0..150, seed: |_| 0, items, k };
             index.probe(&mut searcher, strings, &probes, &mut found, &mut || false).unwrap();
@@ -145,8 +148,10 @@ fn strings_of_one_collection_find_each_other() {
         let count = all_starts.len() as u32 - 1;
         let most = round as u32 / 6 % 3;
         let key = |item: u32| u64::from(item >= 80);
-        let own = Own::build(strings, count, most, key, 1 + round % 4, &never()).unwrap().unwrap();
-        let mut searcher = OwnSearcher::default();
+        let own = Own::build(strings, count, most, key, Threads::small(1 + round % 4), &never())
+            .unwrap()
+            .unwrap();
+        let mut searcher = OwnSearcher::new(Tuning::small());
         let first = |item: u32| key_starts[key(item) as usize];
         let expected = own_pairs(strings, &key_starts, most);
         for k in 0..=most {
@@ -170,18 +175,18 @@ fn strings_of_one_collection_find_each_other() {
 fn any_number_of_threads_makes_the_same_groups() {
     let mut random = Random(95);
     for k in 0..=2 {
-        let (symbols, starts) = joined(draw(&mut random, 900, 12, 3));
+        let (symbols, starts) = joined(draw(&mut random, 2_500, 12, 3));
         let strings = Symbols { symbols: &symbols, starts: &starts };
         let groups = |threads| {
-            let own = Own::build(strings, 900, k, |_| 0, threads, &never()).unwrap().unwrap();
+            let own = Own::build(strings, 2_500, k, |_| 0, threads, &never()).unwrap().unwrap();
             let mut found = vec![];
-            let probes = OwnProbes { strings, range: 0..900, first: |_| 0, k };
-            let (searcher, stop) = (&mut OwnSearcher::default(), &mut || false);
+            let probes = OwnProbes { strings, range: 0..2_500, first: |_| 0, k };
+            let (searcher, stop) = (&mut OwnSearcher::new(Tuning::small()), &mut || false);
             let candidates = own.probe(searcher, &probes, &mut found, stop).unwrap();
             (own, candidates, found)
         };
-        let (one, candidates, found) = groups(1);
-        for threads in [2, 3, 8] {
+        let (one, candidates, found) = groups(Threads::small(1));
+        for threads in [2, 3, 8].map(Threads::small) {
             let (several, more, same) = groups(threads);
             assert_eq!((several, more, same), (one.clone(), candidates, found.clone()));
         }
@@ -193,12 +198,12 @@ fn strings_without_neighbours_have_no_groups() {
     let symbols: Vec<u32> = (0..4_000).collect();
     let starts: Vec<usize> = (0..=500).map(|i| 8 * i).collect();
     let strings = Symbols { symbols: &symbols, starts: &starts };
-    let own = Own::build(strings, 500, 2, |_| 0, 3, &never()).unwrap().unwrap();
+    let own = Own::build(strings, 500, 2, |_| 0, Threads::small(3), &never()).unwrap().unwrap();
     let none = Symbols { symbols: &symbols, starts: &[0] };
-    let empty = Own::build(none, 0, 2, |_| 0, 3, &never()).unwrap().unwrap();
+    let empty = Own::build(none, 0, 2, |_| 0, Threads::small(3), &never()).unwrap().unwrap();
     assert!(own.bytes() < 500 * 4 + 100 && empty.bytes() < 100);
     let mut found = vec![];
-    let (searcher, stop) = (&mut OwnSearcher::default(), &mut || false);
+    let (searcher, stop) = (&mut OwnSearcher::new(Tuning::small()), &mut || false);
     let probes = OwnProbes { strings, range: 0..500, first: |_| 0, k: 2 };
     let candidates = own.probe(searcher, &probes, &mut found, stop).unwrap();
     assert_eq!((candidates, found.len()), (0, 500));
@@ -212,11 +217,11 @@ fn strings_of_other_seeds_are_not_met() {
     let (symbols, starts) = joined(vec![vec![1, 2, 3]; 10]);
     let strings = Symbols { symbols: &symbols, starts: &starts };
     let seed = |item: u32| u64::from(item % 2).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-    let index = Deletions::build(strings, 0..10, 1, seed, 1, &never()).unwrap();
+    let index = Deletions::build(strings, 0..10, 1, seed, Threads::small(1), &never()).unwrap();
     let mut out = vec![];
     let items = |_| 0..10;
     let probes = Probes { strings, range: 3..4, seed: |_| seed(1), items, k: 1 };
-    let search = &mut Searcher::new();
+    let search = &mut Searcher::new(Tuning::small());
     let candidates = index.probe(search, strings, &probes, &mut out, &mut || false).unwrap();
     assert_eq!(candidates, 5);
     assert!(out.iter().all(|found| found.build % 2 == 1 && found.detail == 0));
@@ -229,9 +234,10 @@ fn memory_is_known_beforehand() {
     let strings = Symbols { symbols: &symbols, starts: &starts };
     for k in [1, 2] {
         let total = (0..500).map(|i| residuals(strings.string(i).len() as u64, k)).sum();
-        let index = Deletions::build(strings, 0..500, k, |_| 0, 2, &never()).unwrap();
+        let index =
+            Deletions::build(strings, 0..500, k, |_| 0, Threads::small(2), &never()).unwrap();
         assert!(index.bytes() as u64 <= Deletions::bytes_for(total));
-        let own = Own::build(strings, 500, k, |_| 0, 2, &never()).unwrap().unwrap();
+        let own = Own::build(strings, 500, k, |_| 0, Threads::small(2), &never()).unwrap().unwrap();
         assert!(own.bytes() as u64 <= Own::bytes_for(500, total));
     }
 }
@@ -242,7 +248,7 @@ fn building_is_cancelled() {
     let strings = Symbols { symbols: &symbols, starts: &starts };
     let cancel = CancelFlag::default();
     drop(cancel.on_drop());
-    for threads in [1, 3] {
+    for threads in [1, 3].map(Threads::small) {
         assert!(Deletions::build(strings, 0..200, 2, |_| 0, threads, &cancel).is_err());
         assert!(Own::build(strings, 200, 2, |_| 0, threads, &cancel).is_err());
     }

@@ -47,7 +47,7 @@ fn finding_changes_nothing() {
     let mut ids = vec![];
     known.find_all(&tokens(Int64Array::from(probe)), 0..7, &mut ids);
     assert_eq!(ids, [NO_ID, 1, 3, 2, NO_ID, NO_ID]);
-    known.map_ids(&[3, 2, 1, 0], 2).unwrap();
+    known.map_ids(&[3, 2, 1, 0], Threads::small(2)).unwrap();
     ids.clear();
     known.find_all(&tokens(Int64Array::from(vec![7, 8, -7, 1 << 60])), 1..4, &mut ids);
     assert_eq!(ids, [2, 1, 0]);
@@ -103,7 +103,7 @@ fn the_union_has_the_ids_of_one_reader() {
             parts[part].encode(array, from..from + 250, &mut vec![]).unwrap();
             news.push((part, known..parts[part].len()));
         }
-        for threads in [1, 2, 7] {
+        for threads in [1, 2, 7].map(Threads::small) {
             let cancel = CancelFlag::default();
             let (all, maps) = Dictionary::union(&parts, &news, true, threads, &cancel).unwrap();
             let (counted, same) =
@@ -116,11 +116,11 @@ fn the_union_has_the_ids_of_one_reader() {
                 dictionary.find_all(array, 0..6_000, &mut ids);
                 let mut expected = vec![];
                 one.find_all(array, 0..6_000, &mut expected);
-                assert_eq!(ids, expected, "kind {kind}, {threads} threads");
+                assert_eq!(ids, expected, "kind {kind}, {threads:?}");
             }
             for (part, map) in parts.iter().zip(&maps) {
                 let ids = part.keys().into_iter().map(|key| one.adopt(key).unwrap());
-                assert_eq!(*map, ids.collect::<Vec<_>>(), "kind {kind}, {threads} threads");
+                assert_eq!(*map, ids.collect::<Vec<_>>(), "kind {kind}, {threads:?}");
             }
         }
     }

@@ -12,12 +12,12 @@ use super::slots::{LongSlot, WordSlot};
 use super::{Added, Dictionary, NO_ID, for_chunks};
 use crate::error::{Result, exec_err};
 use crate::util::cancel::CancelFlag;
-use crate::util::parallel::{filled, for_each, map, steps_per_task, threads_for};
+use crate::util::parallel::{Threads, filled, for_each, map, steps_per_task, threads_for};
 use crate::util::scatter::Scatter;
 use crate::values::table::{Slot, Table};
 
-/// Tokens, places or positions of a task, at least. Tests want many tasks.
-const LEAST_STEPS: usize = if cfg!(test) { 1 << 5 } else { 1 << 11 };
+/// Tokens, places or positions of a task, at least.
+const LEAST_STEPS: usize = 1 << 11;
 /// The steps of merging a token.
 const STEPS_PER_TOKEN: usize = 1 << 3;
 
@@ -87,7 +87,7 @@ struct Union<'a> {
     positions: Vec<Vec<u32>>,
     /// By position, a position of the same token; by that one, the first position of the token.
     firsts: Scatter,
-    threads: usize,
+    threads: Threads,
     cancel: &'a CancelFlag,
 }
 
@@ -100,7 +100,7 @@ impl Dictionary {
         dictionaries: &[Self],
         news: &[(usize, Range<u32>)],
         kept: bool,
-        threads: usize,
+        threads: Threads,
         cancel: &CancelFlag,
     ) -> Result<(Self, Vec<Vec<u32>>)> {
         let mut of_dictionaries: Vec<Vec<Range<u32>>> = vec![vec![]; dictionaries.len()];
@@ -120,7 +120,7 @@ impl Dictionary {
     }
 
     /// How many bytes [`Self::union`] may allocate, with its result.
-    pub(crate) fn union_bytes<'a>(all: impl Iterator<Item = &'a Self>, threads: usize) -> usize {
+    pub(crate) fn union_bytes<'a>(all: impl Iterator<Item = &'a Self>, threads: Threads) -> usize {
         let (mut tokens, mut words, mut long) = (0, 0, 0);
         let mut contents = Added::Integers { count: 0, negative: 0, greatest: 0 };
         for dictionary in all {
@@ -142,7 +142,7 @@ impl Dictionary {
 }
 
 /// Among how many shares threads divide `tokens` tokens in tables: a power of two.
-fn shares(threads: usize, tokens: usize) -> usize {
+fn shares(threads: Threads, tokens: usize) -> usize {
     tokens.div_ceil(steps_per_task(threads, tokens, LEAST_STEPS)).next_power_of_two()
 }
 

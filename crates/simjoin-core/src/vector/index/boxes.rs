@@ -14,7 +14,7 @@ use std::ops::Range;
 
 use crate::error::Result;
 use crate::util::cancel::CancelFlag;
-use crate::util::parallel::{for_each, steps_per_task, threads_for};
+use crate::util::parallel::{Threads, for_each, steps_per_task, threads_for};
 
 /// Points of a panel.
 pub(super) const PANEL: usize = 16;
@@ -108,11 +108,11 @@ pub(super) fn fill_nodes(
     tree: Tree<'_>,
     count: usize,
     nodes: &mut [f32],
-    threads: usize,
+    threads: Threads,
     cancel: &CancelFlag,
 ) -> Result<()> {
-    /// Nodes of a task, at least. Tests want many tasks.
-    const LEAST: usize = if cfg!(test) { 1 } else { 1 << 6 };
+    /// Nodes of a task, at least.
+    const LEAST: usize = 1 << 6;
     let len = node_len(tree.dims.len());
     if len == 0 {
         return Ok(());

@@ -2,8 +2,9 @@
 
 use super::boxes::{FANOUT, PANEL};
 use crate::error::Result;
+use crate::tuning::Size;
 use crate::util::cancel::{CancelFlag, select_nth_unstable_by};
-use crate::util::parallel::{for_each, map};
+use crate::util::parallel::{Threads, for_each, map};
 use crate::vector::middle::spread;
 
 /// Some points, of which a few coordinates matter.
@@ -86,15 +87,16 @@ fn cut(points: Points<'_>, order: &mut [u32], cancel: &CancelFlag) -> Result<Opt
 pub(super) fn sort(
     points: Points<'_>,
     order: &mut [u32],
-    threads: usize,
+    threads: Threads,
     cancel: &CancelFlag,
 ) -> Result<()> {
-    /// Points that one task orders. Tests want many tasks.
-    const TASK: usize = if cfg!(test) { 1 << 8 } else { 1 << 14 };
+    /// Points that one task orders.
+    const TASK: Size = Size { usual: 1 << 14, small: 1 << 8 };
+    let task = threads.tuning.size(TASK);
     let mut parts = vec![order];
-    while threads > 1 && parts.iter().any(|part| part.len() > TASK) {
+    while threads.count() > 1 && parts.iter().any(|part| part.len() > task) {
         let halves = map(threads, parts, |part| {
-            match if part.len() > TASK { cut(points, part, cancel)? } else { None } {
+            match if part.len() > task { cut(points, part, cancel)? } else { None } {
                 Some(middle) => Ok(Vec::from(<[_; 2]>::from(part.split_at_mut(middle)))),
                 None => Ok(vec![part]),
             }

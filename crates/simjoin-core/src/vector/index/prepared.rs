@@ -20,7 +20,7 @@ impl PreparedJoin for PreparedIndex {
     fn open(&self, reservation: &dyn Memory) -> Result<Box<dyn Cursor>> {
         let index = Arc::clone(&self.index);
         let worker = IndexWorker::try_new(index, self.joining, reservation.new_empty())?;
-        Ok(Box::new(UnitCursor::new(worker)))
+        Ok(Box::new(UnitCursor::new(worker, self.joining.spec.tuning)))
     }
 
     fn probe_rows(&self) -> usize {

@@ -187,7 +187,7 @@ fn is_hopeless(
     if d == 0 || run.lens[1] as usize != d || !has_images && d > MOST_DIMENSIONS {
         return Ok(false);
     }
-    let elapsed = pairs / context.threads.max(1) as f64;
+    let elapsed = pairs / context.threads.count() as f64;
     if has_images && NUMBER * (POINTS * d) as f64 > MOST_PART * elapsed {
         return Ok(true);
     }
@@ -195,7 +195,7 @@ fn is_hopeless(
     let of_some = || some.iter().filter(|&&i| vectors.is_vector(i)).map(|&i| vectors.vector(i));
     let frame = Frame::of_vectors(threshold, of_some(), context.cancel)?;
     let Some(mut limits) = frame.limits(d, [0.0; 2], 0.0) else { return Ok(false) };
-    let alone = PrepareContext { threads: 1, ..context };
+    let alone = PrepareContext { threads: context.threads.at_most(1), ..context };
     let axes = match has_images {
         true => Some(Axes::of(&of_some().collect::<Vec<_>>(), d, &frame, alone)?),
         false => None,
@@ -272,6 +272,7 @@ fn visits(index: &VectorIndex, spec: &MatchSpec, most: f64) -> Met {
 
 #[cfg(test)]
 mod tests {
+    use crate::util::parallel::Threads;
     use rand::rngs::StdRng;
     use rand::{Rng, SeedableRng};
 
@@ -304,7 +305,8 @@ mod tests {
         let cancel = CancelFlag::default();
         let in_time = |pairs: f64, wide: usize, bound: f64| {
             let (reservation, cancel) = (&reservation, &cancel);
-            let context = PrepareContext { reservation, cancel, threads: 2, probes: None };
+            let context =
+                PrepareContext { reservation, cancel, threads: Threads::small(2), probes: None };
             let threshold = Threshold::new(Metric::Euclidean, bound);
             is_hopeless(&vectors(wide), threshold, (pairs, 0.3), context).unwrap()
         };
@@ -324,8 +326,12 @@ mod tests {
         let pool = Budget::unlimited();
         let reservation = pool.reservation();
         let cancel = CancelFlag::default();
-        let context =
-            PrepareContext { reservation: &reservation, cancel: &cancel, threads: 2, probes: None };
+        let context = PrepareContext {
+            reservation: &reservation,
+            cancel: &cancel,
+            threads: Threads::small(2),
+            probes: None,
+        };
         let spec = spec_of(Simd::detect());
         let sampled = |wide, bound| {
             let threshold = Threshold::new(Metric::Euclidean, bound);

@@ -17,7 +17,9 @@ use crate::engine::{
 use crate::memory::Budget;
 use crate::predicate::Side;
 use crate::simd::Simd;
+use crate::tuning::Tuning;
 use crate::util::cancel::CancelFlag;
+use crate::util::parallel::Threads;
 use crate::vector::bounds::Frame;
 use crate::vector::collection::{Content, ReadRow, ReadRows, Vectors};
 use crate::vector::join::VectorJoin;
@@ -80,6 +82,7 @@ pub(super) fn spec_of(simd: Simd) -> MatchSpec {
         match_buffer: 64,
         simd,
         gpu: GpuOptions::default(),
+        tuning: Tuning::small(),
     }
 }
 
@@ -97,7 +100,7 @@ pub(in crate::vector) fn matches(
     build: &Arc<Vectors>,
     threshold: Threshold,
     spec: &MatchSpec,
-    threads: usize,
+    threads: Threads,
 ) -> (Vec<[u32; 2]>, Funnel) {
     let Found { pairs, funnel, .. } = found(strategy, probe, build, threshold, spec, threads);
     (pairs, funnel)
@@ -110,7 +113,7 @@ pub(in crate::vector) fn found(
     build: &Arc<Vectors>,
     threshold: Threshold,
     spec: &MatchSpec,
-    threads: usize,
+    threads: Threads,
 ) -> Found {
     let pool = Budget::unlimited();
     let reservation = pool.reservation();
@@ -199,9 +202,16 @@ fn indexes_find_the_pairs_of_the_definition() {
                 match_buffer: 7,
                 simd,
                 gpu: GpuOptions::default(),
+                tuning: Tuning::small(),
             };
-            let (mut found, _) =
-                matches(&Directory, &probe, &build, threshold, &spec, 1 + round % 3);
+            let (mut found, _) = matches(
+                &Directory,
+                &probe,
+                &build,
+                threshold,
+                &spec,
+                Threads::small(1 + round % 3),
+            );
             if unordered {
                 for pair in &mut found {
                     pair.sort_unstable();
@@ -240,7 +250,7 @@ fn several_threads_make_the_same_index() {
             let context = PrepareContext {
                 reservation: &reservation,
                 cancel: &cancel,
-                threads,
+                threads: Threads::small(threads),
                 probes: None,
             };
             let index = VectorIndex::of(Arc::clone(&vectors), frame.clone(), 1, context).unwrap();
@@ -258,8 +268,12 @@ fn rows_of_another_input_are_taken_by_their_work() {
     let pool = Budget::unlimited();
     let reservation = pool.reservation();
     let cancel = CancelFlag::default();
-    let context =
-        PrepareContext { reservation: &reservation, cancel: &cancel, threads: 1, probes: None };
+    let context = PrepareContext {
+        reservation: &reservation,
+        cancel: &cancel,
+        threads: Threads::small(1),
+        probes: None,
+    };
     let threshold = Threshold::new(Metric::Euclidean, 0.1);
     // Other forms take less time for a row.
     let spec = spec_of(Simd::named("portable").unwrap());

@@ -118,6 +118,7 @@ fn of_device(
         left,
         right: right.map(|right| right as _),
         centre,
+        tuning: request.threads.tuning,
     };
     Ok(match devices.find(&vectors, request.device, &request.gpu, request.reservation) {
         Ok(bands) => Ok(bands),

@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use crate::engine::{DeviceChoice, GpuOptions};
 use crate::memory::Memory;
+use crate::tuning::Tuning;
 use crate::vector::bands::Bands;
 use crate::vector::metric::Metric;
 
@@ -42,6 +43,7 @@ pub struct NearestVectors<'a> {
     pub right: Option<&'a dyn SideNumbers>,
     /// By dimension, the number near which most vectors lie; none for cosines.
     pub centre: Vec<f64>,
+    pub tuning: Tuning,
 }
 
 /// The vectors of a side, all of one number of dimensions, by number.

@@ -108,7 +108,7 @@ impl<F: Filter> PreparedJoin for Prepared<F> {
     fn open(&self, reservation: &dyn Memory) -> Result<Box<dyn Cursor>> {
         let worker =
             NestedLoopWorker::try_new(Arc::clone(&self.side), self.join, reservation.new_empty());
-        Ok(Box::new(UnitCursor::new(worker?)))
+        Ok(Box::new(UnitCursor::new(worker?, self.join.spec.tuning)))
     }
 
     fn range_unit(&self) -> u32 {

@@ -12,10 +12,10 @@ use super::sample::share_in_reach;
 use crate::engine::ItemId;
 use crate::error::Result;
 use crate::simd::Simd;
-use crate::tuning::small_or;
+use crate::tuning::Size;
 use crate::util::cancel::CancelFlag;
 use crate::util::counting_sort::{self, Sorted};
-use crate::util::parallel::{collect, for_each, ranges, steps_per_task, threads_for};
+use crate::util::parallel::{Threads, collect, for_each, ranges, steps_per_task, threads_for};
 use crate::vector::bounds::{Frame, Rounded};
 use crate::vector::boxes::{BOX_ITEMS, Boxes, LANES};
 use crate::vector::collection::Run;
@@ -23,14 +23,14 @@ use crate::vector::metric::{Metric, Threshold};
 use crate::vector::middle::spread;
 use crate::vector::width::Vector;
 
-/// Runs of fewer items keep their order. Tests want orders of few.
-const LEAST_ITEMS: usize = 1 << 12;
+/// Runs of fewer items keep their order.
+const LEAST_ITEMS: Size = Size { usual: 1 << 12, small: 1 << 7 };
 
-/// Items of a leaf, of which each is ordered by itself. Tests want many.
-const LEAF: usize = 1 << 12;
+/// Items of a leaf, of which each is ordered by itself.
+const LEAF: Size = Size { usual: 1 << 12, small: 1 << 8 };
 
-/// Items that a task handles by a few steps each, at least. Tests want many tasks.
-const LEAST_TASK: usize = if cfg!(test) { 1 << 4 } else { 1 << 13 };
+/// Items that a task handles by a few steps each, at least.
+const LEAST_TASK: usize = 1 << 13;
 
 /// The share of pairs of blocks within reach above which an order is not worth making.
 const MOST_SHARE: f64 = 0.75;
@@ -55,7 +55,7 @@ pub(in crate::vector) struct Resources<'a> {
     /// The numbers of an item; `None` where it is no vector.
     pub vector: &'a (dyn Fn(ItemId) -> Option<Vector<'a>> + Sync),
     pub runs: &'a [Run],
-    pub threads: usize,
+    pub threads: Threads,
     pub cancel: &'a CancelFlag,
 }
 
@@ -82,13 +82,14 @@ pub(in crate::vector) fn arrange(
     if threshold.metric == Metric::InnerProduct || threshold.is_void() {
         return Ok(None);
     }
-    let is_many = |run: &&Run| run.items.len() >= small_or(1 << 7, LEAST_ITEMS);
+    let least_items = resources.threads.tuning.size(LEAST_ITEMS);
+    let is_many = |run: &&Run| run.items.len() >= least_items;
     let is_alike = |run: &&Run| run.lens[0] == run.lens[1] && run.lens[0] >= 2;
     let mut runs = resources.runs.iter().filter(is_many).filter(is_alike);
     let Some(longest) = runs.clone().max_by_key(|run| run.items.len()) else { return Ok(None) };
     let d = longest.lens[0] as usize;
     let items = resources.runs.last().map_or(0, |run| run.items.end);
-    let scratch = resources.threads * Near::bytes(longest.items.len());
+    let scratch = resources.threads.count() * Near::bytes(longest.items.len());
     if !reserve(bytes(items as usize, longest.items.len(), d) + scratch) {
         return Ok(None);
     }
@@ -268,7 +269,8 @@ impl<'a> Space<'a> {
         drop(leaves);
         let Sorted { starts, numbers } = sorted;
         let starts: Vec<usize> = starts.into_iter().map(|start| start as usize).collect();
-        let places = order.chunks_mut(LEAST_TASK).zip(numbers.chunks(LEAST_TASK));
+        let task = threads.least(LEAST_TASK);
+        let places = order.chunks_mut(task).zip(numbers.chunks(task));
         for_each(threads_for(threads, count), places.collect(), |(to, from): (&mut [u32], _)| {
             to.copy_from_slice(from);
             Ok(())
@@ -295,7 +297,14 @@ impl<'a> Space<'a> {
         let between = boxes.between();
         let threads = threads_for(threads, usual * self.basis.dims);
         for_each(threads, tasks, |(own, first, ends)| {
-            refine(points.points(), own, first, Sizes::OF_ITEMS, ends, cancel)
+            refine(
+                points.points(),
+                own,
+                first,
+                Sizes::of_items(self.resources.threads.tuning),
+                ends,
+                cancel,
+            )
         })?;
         for (step, (group, ends)) in between.into_iter().enumerate() {
             cancel.check_at(step)?;
@@ -304,7 +313,7 @@ impl<'a> Space<'a> {
             enclose(points.points().with_slack(own), ends);
         }
         if items.start > 0 {
-            let parts = order.chunks_mut(LEAST_TASK).collect();
+            let parts = order.chunks_mut(self.resources.threads.least(LEAST_TASK)).collect();
             for_each(threads_for(self.resources.threads, count), parts, |part: &mut [u32]| {
                 part.iter_mut().for_each(|item| *item += items.start);
                 Ok(())
@@ -317,9 +326,9 @@ impl<'a> Space<'a> {
     fn cuts(&self, items: Range<ItemId>) -> Result<Cuts> {
         /// Points of a sample for each leaf.
         const POINTS: usize = 16;
-        let leaves = (items.len() / small_or(1 << 8, LEAF)).max(1).next_power_of_two();
-        let leaves = leaves.min(MOST_SAMPLE / POINTS);
         let Resources { threads, cancel, .. } = self.resources;
+        let leaves = (items.len() / threads.tuning.size(LEAF)).max(1).next_power_of_two();
+        let leaves = leaves.min(MOST_SAMPLE / POINTS);
         let some: Vec<ItemId> =
             if leaves > 1 { spread(items, POINTS * leaves).collect() } else { vec![] };
         let points = self.points(some.len(), None, |at| some[at])?;

@@ -6,7 +6,7 @@ use super::basis::Basis;
 use crate::error::Result;
 use crate::simd::Simd;
 use crate::util::cancel::CancelFlag;
-use crate::util::parallel::{concat, map, ranges};
+use crate::util::parallel::{Threads, concat, map, ranges};
 use crate::vector::bounds::{Frame, Rounded, is_far};
 use crate::vector::boxes::LANES;
 use crate::vector::width::Vector;
@@ -32,7 +32,7 @@ pub(in crate::vector) fn basis_of(
     vectors: &[Vector<'_>],
     d: usize,
     frame: &Frame,
-    threads: usize,
+    threads: Threads,
     cancel: &CancelFlag,
 ) -> Result<Basis> {
     let mut points = points_of(vectors, d, frame, threads, cancel)?;
@@ -44,7 +44,7 @@ fn points_of(
     vectors: &[Vector<'_>],
     d: usize,
     frame: &Frame,
-    threads: usize,
+    threads: Threads,
     cancel: &CancelFlag,
 ) -> Result<Vec<f32>> {
     /// Vectors of a task, at least.

@@ -8,7 +8,7 @@
 use crate::error::Result;
 use crate::simd::{Floats, Simd, kernels};
 use crate::util::cancel::CancelFlag;
-use crate::util::parallel::{for_each, map, ranges, steps_per_task};
+use crate::util::parallel::{Threads, for_each, map, ranges, steps_per_task};
 use crate::vector::bounds::{SUMS, U32};
 use crate::vector::boxes::LANES;
 
@@ -95,7 +95,7 @@ impl Basis {
         points: &mut [f32],
         d: usize,
         simd: Simd,
-        threads: usize,
+        threads: Threads,
         cancel: &CancelFlag,
     ) -> Result<Self> {
         /// Rounds of the iteration.
@@ -188,7 +188,7 @@ fn image(
     points: &[f32],
     columns: &[f32],
     simd: Simd,
-    threads: usize,
+    threads: Threads,
     cancel: &CancelFlag,
 ) -> Result<Vec<f32>> {
     let d = columns.len() / LANES;
@@ -216,7 +216,7 @@ fn image(
 }
 
 /// Subtracts the mean.
-fn centre(points: &mut [f32], d: usize, threads: usize, cancel: &CancelFlag) -> Result<()> {
+fn centre(points: &mut [f32], d: usize, threads: Threads, cancel: &CancelFlag) -> Result<()> {
     let count = (points.len() / d).max(1) as f64;
     let mean = map(threads, ranges(threads, d, LEAST_DIMENSIONS), |range| {
         cancel.check()?;

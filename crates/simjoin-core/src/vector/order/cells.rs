@@ -4,7 +4,7 @@ use super::near::{Ends, Near, Sizes, greatest, step};
 use super::points::Points;
 use crate::error::Result;
 use crate::util::cancel::{CancelFlag, select_nth_unstable_by};
-use crate::util::parallel::{for_each, map, threads_for};
+use crate::util::parallel::{Threads, for_each, map, threads_for};
 use crate::vector::boxes::LANES;
 
 /// The steps of cutting points down to groups, for each of them.
@@ -58,7 +58,7 @@ pub(super) fn refine(
     let mut near = Near::new(points);
     let mut rest = vec![(some, first)];
     while let Some((some, first)) = rest.pop() {
-        if some.len() <= Near::MOST {
+        if some.len() <= sizes.at_once {
             cancel.check()?;
             near.refine(some, first, sizes, &mut ends);
         } else if let Some((low, high)) = halves(points, some, first, sizes, cancel)? {
@@ -98,12 +98,12 @@ pub(super) fn refine_by(
     points: Points<'_>,
     some: &mut [u32],
     sizes: Sizes,
-    threads: usize,
+    threads: Threads,
     cancel: &CancelFlag,
 ) -> Result<()> {
     let threads = threads_for(threads, STEPS_PER_POINT * some.len());
     let mut parts = vec![(some, 0)];
-    while parts.len() < threads && !parts.is_empty() {
+    while parts.len() < threads.count() && !parts.is_empty() {
         let cut = map(threads, parts, |(some, first)| halves(points, some, first, sizes, cancel))?;
         parts = cut.into_iter().flatten().flat_map(|(low, high)| [low, high]).collect();
     }
@@ -130,7 +130,7 @@ impl Cuts {
         points: Points<'_>,
         some: &mut [u32],
         depth: u32,
-        threads: usize,
+        threads: Threads,
         cancel: &CancelFlag,
     ) -> Result<Self> {
         let count = (1_usize << depth) - 1;

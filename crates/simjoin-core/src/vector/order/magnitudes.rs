@@ -9,8 +9,9 @@ use std::ops::Range;
 use super::arrange::Resources;
 use crate::engine::ItemId;
 use crate::error::Result;
+use crate::tuning::Size;
 use crate::util::counting_sort;
-use crate::util::parallel::{collect, for_each, map, ranges, threads_for};
+use crate::util::parallel::{Threads, collect, for_each, map, ranges, threads_for};
 use crate::vector::collection::Run;
 use crate::vector::middle::square_from;
 use crate::vector::width::Vector;
@@ -19,11 +20,11 @@ use crate::vector::width::Vector;
 const NOTHING: u32 = 0;
 const UNUSUAL: u32 = 1 << 11;
 
-/// Items of a task, at least. Tests want many tasks.
-const LEAST: usize = if cfg!(test) { 1 << 4 } else { 1 << 9 };
+/// Items of a task, at least.
+const LEAST: usize = 1 << 9;
 
-/// Items of a run that threads share. Tests want some.
-const LEAST_SHARED: usize = if cfg!(test) { 1 << 7 } else { 1 << 14 };
+/// Items of a run that threads share.
+const LEAST_SHARED: Size = Size { usual: 1 << 14, small: 1 << 7 };
 
 /// The items within their runs by the magnitudes of their norms, those of one as they were: by new item the
 /// old one. `None` where nearly all norms are alike, or where `reserve` does not grant the bytes.
@@ -52,38 +53,43 @@ pub(in crate::vector) fn by_magnitude(
     }
     let all = |range: Range<usize>| range.start as u32..range.end as u32;
     let mut order = collect(threads, items, LEAST, cancel, all)?;
+    let least_shared = threads.tuning.size(LEAST_SHARED);
     let mut few = vec![];
     let mut rest = order.as_mut_slice();
     for run in runs {
         cancel.check()?;
         let (own, others) = rest.split_at_mut(run.items.len());
         rest = others;
-        if own.len() < LEAST_SHARED {
+        if own.len() < least_shared {
             few.push(own);
             continue;
         }
         let of_run = &magnitudes[run.items.start as usize..run.items.end as usize];
         let sorted = counting_sort::sort(of_run, buckets, threads, cancel)?.numbers;
-        let tasks = own.chunks_mut(LEAST_SHARED).zip(sorted.chunks(LEAST_SHARED)).collect();
+        let tasks = own.chunks_mut(least_shared).zip(sorted.chunks(least_shared)).collect();
         for_each(threads, tasks, |(own, sorted): (&mut [ItemId], &[u32])| {
             own.iter_mut().zip(sorted).for_each(|(item, at)| *item = run.items.start + at);
             Ok(())
         })?;
     }
-    for_each(threads, few.chunks_mut(LEAST).collect(), |runs: &mut [&mut [ItemId]]| {
-        cancel.check()?;
-        runs.iter_mut().for_each(|run| run.sort_by_key(|&item| magnitudes[item as usize]));
-        Ok(())
-    })?;
+    for_each(
+        threads,
+        few.chunks_mut(threads.least(LEAST)).collect(),
+        |runs: &mut [&mut [ItemId]]| {
+            cancel.check()?;
+            runs.iter_mut().for_each(|run| run.sort_by_key(|&item| magnitudes[item as usize]));
+            Ok(())
+        },
+    )?;
     Ok(Some(order))
 }
 
 /// Whether the norms of each run are nearly alike: panels of two magnitudes are as good as any.
-fn are_alike(magnitudes: &[u32], runs: &[Run], threads: usize) -> Result<bool> {
+fn are_alike(magnitudes: &[u32], runs: &[Run], threads: Threads) -> Result<bool> {
     let mut tasks = vec![];
     for (number, run) in runs.iter().enumerate() {
         let of_run = &magnitudes[run.items.start as usize..run.items.end as usize];
-        tasks.extend(of_run.chunks(LEAST_SHARED).map(|some| (number, some)));
+        tasks.extend(of_run.chunks(threads.tuning.size(LEAST_SHARED)).map(|some| (number, some)));
     }
     let spans = map(threads, ranges(threads, tasks.len(), 1), |range| {
         let spans = tasks[range].iter().map(|(number, some)| {

@@ -4,7 +4,11 @@ use std::mem::size_of;
 
 use super::points::{Points, enclose};
 use crate::simd::{Floats, Simd, kernels};
+use crate::tuning::{Size, Tuning};
 use crate::vector::boxes::{BLOCK_ITEMS, BOX_ITEMS, LANES};
+
+/// [`Sizes::at_once`].
+const AT_ONCE: Size = Size { usual: 1 << 13, small: 1 << 6 };
 
 /// Into what points are cut: items whose numbers, divided by `block`, are equal, and those again by
 /// `group`, a part of it.
@@ -12,11 +16,19 @@ use crate::vector::boxes::{BLOCK_ITEMS, BOX_ITEMS, LANES};
 pub(super) struct Sizes {
     pub block: usize,
     pub group: usize,
+    /// Points that are cut at once, at most.
+    pub at_once: usize,
 }
 
 impl Sizes {
-    pub(super) const OF_ITEMS: Self =
-        Self { block: BLOCK_ITEMS as usize, group: BOX_ITEMS as usize };
+    /// The groups and blocks of items.
+    pub(super) fn of_items(tuning: Tuning) -> Self {
+        Self::new(BLOCK_ITEMS as usize, BOX_ITEMS as usize, tuning)
+    }
+
+    pub(super) fn new(block: usize, group: usize, tuning: Tuning) -> Self {
+        Self { block, group, at_once: tuning.size(AT_ONCE) }
+    }
 
     /// Where `len` items, from `first` on, are cut; `None` where they are of one group.
     pub(super) fn middle(self, first: usize, len: usize) -> Option<usize> {
@@ -110,12 +122,9 @@ fn ordered(value: f32) -> u32 {
 }
 
 impl<'a> Near<'a> {
-    /// Points that are cut at once, at most. Tests want others, too.
-    pub(super) const MOST: usize = if cfg!(test) { 1 << 6 } else { 1 << 13 };
-
     /// The bytes allocated for parts of `points` points, at most.
     pub(super) fn bytes(points: usize) -> usize {
-        points.min(Self::MOST) * (size_of::<Row>() + 2 * size_of::<u32>() + size_of::<u64>())
+        points.min(AT_ONCE.usual) * (size_of::<Row>() + 2 * size_of::<u32>() + size_of::<u64>())
     }
 
     pub(super) fn new(points: Points<'a>) -> Self {
@@ -123,7 +132,7 @@ impl<'a> Near<'a> {
         Self { points, simd, rows: vec![], slack: vec![], numbers: vec![], keyed: vec![] }
     }
 
-    /// Cuts at most [`Self::MOST`] points down to groups, whose points then ascend; the first one is going to be
+    /// Cuts at most [`Sizes::at_once`] points down to groups, whose points then ascend; the first one is going to be
     /// item `first`. Writes the boxes of groups that `ends` has.
     pub(super) fn refine(
         &mut self,

@@ -14,7 +14,7 @@ use std::mem::size_of;
 use std::ops::Range;
 
 use crate::simd::{Floats, Simd, kernels};
-use crate::util::parallel::{for_each, steps_per_task};
+use crate::util::parallel::{Threads, for_each, steps_per_task};
 use crate::vector::boxes::{Boxes, Extent, LANES};
 
 /// Boxes of a block.
@@ -46,7 +46,7 @@ impl Reach {
     }
 
     /// The levels over `items` items in tiles of `tile` items, made on up to `threads` threads.
-    pub fn of(boxes: &Boxes, items: u32, tile: u32, threads: usize) -> Self {
+    pub fn of(boxes: &Boxes, items: u32, tile: u32, threads: Threads) -> Self {
         let dims = boxes.dims as usize;
         let tiles = items.div_ceil(tile);
         let of_tile = |at: u32| {
@@ -57,7 +57,7 @@ impl Reach {
         while levels.last().is_some_and(|level| level.len() > dims * ENDS) {
             let below = levels.last().map_or(&[][..], Vec::as_slice);
             let blocks = (below.len() / (dims * ENDS)) as u32;
-            let above = level(blocks, dims, 1, |at| extent_of_block(below, dims, at));
+            let above = level(blocks, dims, Threads::ONE, |at| extent_of_block(below, dims, at));
             levels.push(above);
         }
         Self { simd: Simd::detect(), dims, limit: boxes.limit, tiles, levels }
@@ -114,7 +114,7 @@ impl Reach {
 fn level(
     count: u32,
     dims: usize,
-    threads: usize,
+    threads: Threads,
     extent: impl Fn(u32) -> Extent + Sync,
 ) -> Vec<f32> {
     let number = count.div_ceil(FANOUT).max(1) as usize;
@@ -212,7 +212,7 @@ mod tests {
             // No sum is so near to the limit that the way of rounding matters.
             let limit = rng.random_range(0.0..30.0);
             let boxes = Boxes { dims: dims as u32, ends, limit, ..Boxes::default() };
-            let reach = Reach::of(&boxes, items, tile, rng.random_range(1..4));
+            let reach = Reach::of(&boxes, items, tile, Threads::small(rng.random_range(1..4)));
             assert!(
                 reach.levels.iter().map(Vec::len).sum::<usize>() * 4
                     <= Reach::bytes(&boxes, items, tile)

@@ -5,7 +5,7 @@ use super::near::Sizes;
 use super::points::{Points, enclose};
 use crate::error::Result;
 use crate::util::cancel::CancelFlag;
-use crate::util::parallel::{for_each, map, steps_per_task, threads_for};
+use crate::util::parallel::{Threads, for_each, map, steps_per_task, threads_for};
 use crate::vector::boxes::{BLOCK_ITEMS, gap, halves};
 
 /// About the share of pairs of blocks that `limit` leaves within reach, of `all` points of which these
@@ -23,7 +23,7 @@ pub(super) fn share_in_reach(
     some: &mut [u32],
     all: usize,
     limit: f32,
-    threads: usize,
+    threads: Threads,
     cancel: &CancelFlag,
 ) -> Result<f64> {
     /// Blocks that are held against all.
@@ -32,7 +32,7 @@ pub(super) fn share_in_reach(
     const LEAST: usize = 1 << 5;
     let part = some.len() as f64 / all.max(1) as f64;
     let block = (f64::from(BLOCK_ITEMS) * part.min(1.0).sqrt()).ceil().max(1.0) as usize;
-    refine_by(points, some, Sizes { block, group: block }, threads, cancel)?;
+    refine_by(points, some, Sizes::new(block, block, threads.tuning), threads, cancel)?;
     let width = 2 * points.dims;
     let mut ends = vec![0.0; some.len().div_ceil(block) * width];
     let threads = threads_for(threads, ROWS * ends.len());

@@ -11,7 +11,9 @@ use crate::engine::GpuOptions;
 use crate::engine::{Collection, MatchNeed, MatchSpec, Orders};
 use crate::predicate::Side;
 use crate::simd::Simd;
+use crate::tuning::Tuning;
 use crate::util::cancel::CancelFlag;
+use crate::util::parallel::Threads;
 use crate::vector::boxes::{BOX_ITEMS, Boxes};
 use crate::vector::collection::{Content, ReadRow, ReadRows, Vectors};
 use crate::vector::gather::Gathering;
@@ -73,7 +75,7 @@ fn rows(rng: &mut StdRng, count: usize, d: usize, shape: usize, keys: u32) -> Ve
     parts
 }
 
-fn gathered(parts: &[ReadRows], order: Option<OrderRequest>, threads: usize) -> Vectors {
+fn gathered(parts: &[ReadRows], order: Option<OrderRequest>, threads: Threads) -> Vectors {
     let cancel = CancelFlag::default();
     let how = Gathering { order, threads, cancel: &cancel, reserve: &|_| true };
     // Narrow parts, where they can be, among others.
@@ -144,14 +146,14 @@ fn boxes_part_only_what_does_not_match() {
         let metric = if round % 3 == 2 { Metric::Cosine } else { Metric::Euclidean };
         let count = [300, 1500, 2500][round % 3];
         let parts = rows(&mut rng, count, d, shape, [1, 3][round % 2]);
-        let plain = gathered(&parts, None, 1);
+        let plain = gathered(&parts, None, Threads::small(1));
         assert!(plain.boxes().is_none());
         let threshold = threshold(&mut rng, &plain, metric);
         let request = OrderRequest { threshold, most_share: 1.0 };
-        let vectors = gathered(&parts, Some(request), 1);
+        let vectors = gathered(&parts, Some(request), Threads::small(1));
         assert_eq!(content(&vectors), content(&plain), "round {round}");
-        let others = gathered(&parts, Some(request), 3);
-        for (a, b) in [(&plain, &gathered(&parts, None, 3)), (&vectors, &others)] {
+        let others = gathered(&parts, Some(request), Threads::small(3));
+        for (a, b) in [(&plain, &gathered(&parts, None, Threads::small(3))), (&vectors, &others)] {
             assert_eq!(a.len(), b.len());
             for item in 0..a.len() {
                 let bits = |v: &Vectors| v.vector(item).iter().map(|v| v.to_bits()).collect();
@@ -178,9 +180,9 @@ fn panels_in_reach_hold_all_pairs() {
         let (shape, d) = (round % 4, [2, 8, 17, 40][round % 5 % 4]);
         let metric = if round % 3 == 2 { Metric::Cosine } else { Metric::Euclidean };
         let parts = rows(&mut rng, [500, 1400][round % 2], d, shape, [1, 3][round / 2 % 2]);
-        let threshold = threshold(&mut rng, &gathered(&parts, None, 1), metric);
+        let threshold = threshold(&mut rng, &gathered(&parts, None, Threads::small(1)), metric);
         let request = OrderRequest { threshold, most_share: 1.0 };
-        let vectors = Arc::new(gathered(&parts, Some(request), 1));
+        let vectors = Arc::new(gathered(&parts, Some(request), Threads::small(1)));
         ordered += usize::from(vectors.boxes().is_some());
         let mut pairs = expected(&vectors, &vectors, threshold);
         pairs.retain(|pair| pair[0] >= pair[1]);
@@ -195,8 +197,10 @@ fn panels_in_reach_hold_all_pairs() {
                 match_buffer: 100,
                 simd,
                 gpu: GpuOptions::default(),
+                tuning: Tuning::small(),
             };
-            let (found, _) = matches(&NestedLoop, &vectors, &vectors, threshold, &spec, 1);
+            let (found, _) =
+                matches(&NestedLoop, &vectors, &vectors, threshold, &spec, Threads::small(1));
             assert_eq!(found, pairs, "{round} {simd} {threshold:?} {d}");
         }
     }
@@ -230,7 +234,7 @@ fn few_pairs_of_clusters_are_compared() {
     let (count, d) = (8000, 32);
     let read = latent(&mut rng, count, d);
     let threshold = Threshold::new(Metric::Euclidean, 1.0);
-    let vectors = Arc::new(gathered(&[read], Some(OrderRequest::of(threshold)), 2));
+    let vectors = Arc::new(gathered(&[read], Some(OrderRequest::of(threshold)), Threads::small(2)));
     let share = vectors.boxes().expect("an order").share;
     let spec = MatchSpec {
         probe: Side::Left,
@@ -241,8 +245,9 @@ fn few_pairs_of_clusters_are_compared() {
         match_buffer: 1000,
         simd: Simd::detect(),
         gpu: GpuOptions::default(),
+        tuning: Tuning::small(),
     };
-    let (_, funnel) = matches(&NestedLoop, &vectors, &vectors, threshold, &spec, 1);
+    let (_, funnel) = matches(&NestedLoop, &vectors, &vectors, threshold, &spec, Threads::small(1));
     let all = (count * count) as f64 / 2.0;
     let compared = funnel.prefix_pairs as f64 / all;
     assert!(compared < 0.1 && f64::from(share) < 0.2, "{compared} {share}");
@@ -285,7 +290,7 @@ fn partners_on_the_faces_of_boxes_are_in_reach() {
         for bound in [bound, bound.next_down(), bound * (1.0 - 1e-6)] {
             let threshold = Threshold::new(Metric::Euclidean, bound);
             let request = OrderRequest { threshold, most_share: 1.0 };
-            let vectors = gathered(std::slice::from_ref(&read), Some(request), 2);
+            let vectors = gathered(std::slice::from_ref(&read), Some(request), Threads::small(2));
             let boxes = vectors.boxes().expect("boxes");
             apart += check_boxes(&vectors, boxes, threshold);
         }
@@ -297,19 +302,20 @@ fn partners_on_the_faces_of_boxes_are_in_reach() {
 fn what_cannot_be_parted_keeps_its_order() {
     let mut rng = StdRng::seed_from_u64(153);
     let parts = rows(&mut rng, 2000, 24, 4, 1);
-    let uniform =
-        |metric, bound| gathered(&parts, Some(OrderRequest::of(Threshold::new(metric, bound))), 2);
+    let uniform = |metric, bound| {
+        gathered(&parts, Some(OrderRequest::of(Threshold::new(metric, bound))), Threads::small(2))
+    };
     assert!(uniform(Metric::InnerProduct, 0.5).boxes().is_none());
     assert!(uniform(Metric::Euclidean, f64::NAN).boxes().is_none());
     assert!(uniform(Metric::Euclidean, f64::INFINITY).boxes().is_none());
     assert!(uniform(Metric::Euclidean, 3.0).boxes().is_none());
     let clusters = rows(&mut rng, 2000, 24, 0, 1);
     let threshold = Threshold::new(Metric::Euclidean, 0.5);
-    let vectors = gathered(&clusters, Some(OrderRequest::of(threshold)), 2);
+    let vectors = gathered(&clusters, Some(OrderRequest::of(threshold)), Threads::small(2));
     assert!(vectors.boxes().is_some_and(|boxes| boxes.share < 0.5));
     let refused = Gathering {
         order: Some(OrderRequest::of(threshold)),
-        threads: 2,
+        threads: Threads::small(2),
         cancel: &CancelFlag::default(),
         reserve: &|_| false,
     };
@@ -328,9 +334,9 @@ fn inner_products_are_ordered_by_magnitudes() {
             let scale = |number: &mut f64| *number *= 2_f64.powi(rng.random_range(-9..9));
             part.numbers.iter_mut().for_each(scale);
         }
-        let plain = gathered(&parts, None, 1);
+        let plain = gathered(&parts, None, Threads::small(1));
         let request = OrderRequest::of(Threshold::new(Metric::InnerProduct, 1.0));
-        for threads in [1, 3] {
+        for threads in [1, 3].map(Threads::small) {
             let vectors = gathered(&parts, Some(request), threads);
             assert_eq!(content(&vectors), content(&plain), "round {round}");
             let first_row = |vectors: &Vectors, item: u32| vectors.groups().rows(item)[0];

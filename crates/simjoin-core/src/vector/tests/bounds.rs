@@ -9,7 +9,9 @@ use crate::engine::{MatchNeed, MatchSpec, Orders, PrepareContext};
 use crate::memory::Budget;
 use crate::predicate::Side;
 use crate::simd::Simd;
+use crate::tuning::Tuning;
 use crate::util::cancel::CancelFlag;
+use crate::util::parallel::Threads;
 use crate::vector::bounds::Frame;
 use crate::vector::bytes::{ByteFrame, MOST_DIMENSIONS, Quantised, Sums};
 use crate::vector::choice::Choice;
@@ -232,13 +234,18 @@ fn products_of_bytes_prove_only_what_is_true() {
         match_buffer: 1024,
         simd: Simd::detect(),
         gpu: GpuOptions::default(),
+        tuning: Tuning::small(),
     };
     for round in 0..2400 {
         let case = case(&mut rng, round);
         let threshold = case.threshold;
         let cancel = CancelFlag::default();
-        let context =
-            PrepareContext { reservation: &memory, cancel: &cancel, threads: 1, probes: None };
+        let context = PrepareContext {
+            reservation: &memory,
+            cancel: &cancel,
+            threads: Threads::small(1),
+            probes: None,
+        };
         let chosen = Choice::of(&case.sides[0], threshold, &spec, context).unwrap();
         assert_eq!(memory.size(), 0);
         let of_choice = match chosen {

@@ -9,7 +9,9 @@ use crate::engine::GpuOptions;
 use crate::engine::{MatchNeed, MatchSpec, Orders, Pairing};
 use crate::predicate::Side;
 use crate::simd::Simd;
+use crate::tuning::Tuning;
 use crate::util::cancel::CancelFlag;
+use crate::util::parallel::Threads;
 use crate::vector::collection::{Content, ReadRow, ReadRows, Vectors};
 use crate::vector::index::tests::{expected, matches};
 use crate::vector::metric::{Metric, Threshold};
@@ -39,6 +41,7 @@ pub(super) fn spec(simd: Simd, pairing: Pairing) -> MatchSpec {
         match_buffer: 100,
         simd,
         gpu: GpuOptions::default(),
+        tuning: Tuning::small(),
     }
 }
 
@@ -108,7 +111,14 @@ fn every_filter_leaves_the_pairs_of_the_definition() {
         some += pairs.len();
         for simd in Simd::tested() {
             let spec = spec(simd, pairing);
-            let (found, _) = matches(&NestedLoop, &probe, &build, threshold, &spec, 1 + round % 3);
+            let (found, _) = matches(
+                &NestedLoop,
+                &probe,
+                &build,
+                threshold,
+                &spec,
+                Threads::small(1 + round % 3),
+            );
             assert_eq!(found, pairs, "{round} {simd} {threshold:?} {}", build.len());
         }
     }
@@ -137,7 +147,8 @@ fn vectors_far_from_the_sample_are_multiplied_in_floats() {
     let pairs = expected(&probe, &build, threshold);
     for simd in Simd::tested() {
         let spec = spec(simd, Pairing::All);
-        let (found, funnel) = matches(&NestedLoop, &probe, &build, threshold, &spec, 1);
+        let (found, funnel) =
+            matches(&NestedLoop, &probe, &build, threshold, &spec, Threads::small(1));
         assert_eq!(found, pairs, "{simd}");
         // The first panels of a block.
         assert!(funnel.verified < funnel.prefix_pairs / 10, "{funnel:?}");

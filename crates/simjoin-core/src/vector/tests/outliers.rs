@@ -9,6 +9,7 @@ use rand::{Rng, SeedableRng};
 use super::filters::{collection, spec};
 use crate::engine::{Collection, MatchNeed, MatchSpec, Pairing, RowPairCounts, Strategy};
 use crate::simd::Simd;
+use crate::util::parallel::Threads;
 use crate::vector::collection::Vectors;
 use crate::vector::index::tests::{Found, expected, found, matches};
 use crate::vector::join::VectorJoin;
@@ -115,12 +116,13 @@ fn odd_vectors_cost_their_own_pairs_alone() {
                 &build,
                 threshold,
                 &spec(Simd::detect(), Pairing::All),
-                2,
+                Threads::small(2),
             );
             assert_eq!(of_all.0, pairs, "{odd:?} {metric:?}");
             for simd in Simd::tested() {
                 let spec = spec(simd, Pairing::Unordered);
-                let (found, funnel) = matches(&NestedLoop, &build, &build, threshold, &spec, 2);
+                let (found, funnel) =
+                    matches(&NestedLoop, &build, &build, threshold, &spec, Threads::small(2));
                 assert_eq!(found, halves, "{odd:?} {metric:?} {simd}");
                 // Of clusters, and of panels with a vector far from most, pairs stay open.
                 let all = (count * count / 2 + 2 * PANEL * count) as u64;
@@ -145,8 +147,14 @@ fn far_points_do_not_widen_the_reach_of_others() {
         let build = of(&vectors(&mut rng, 2400, 3, odd));
         let threshold = Threshold::new(Metric::Euclidean, 0.1);
         let spec = spec(Simd::detect(), Pairing::All);
-        let (found, funnel) =
-            matches(&Directory as &dyn Strategy<VectorJoin>, &build, &build, threshold, &spec, 1);
+        let (found, funnel) = matches(
+            &Directory as &dyn Strategy<VectorJoin>,
+            &build,
+            &build,
+            threshold,
+            &spec,
+            Threads::small(1),
+        );
         assert_eq!(found, expected(&build, &build, threshold));
         met.push(funnel.prefix_pairs);
     }
@@ -245,7 +253,7 @@ fn pairs_that_products_accept_are_counted_by_rows() {
                     let probe = if pairing == Pairing::All { &probe } else { &build };
                     let spec = MatchSpec { need: MatchNeed::Count, ..spec(simd, pairing) };
                     let Found { pairs, counts, funnel } =
-                        found(strategy, probe, &build, threshold, &spec, 1);
+                        found(strategy, probe, &build, threshold, &spec, Threads::small(1));
                     let mut wanted = RowPairCounts::default();
                     let mut all = 0;
                     for [p, b] in expected(probe, &build, threshold) {
@@ -300,7 +308,8 @@ fn counts_outlast_a_full_buffer() {
             match_buffer,
             ..spec(Simd::detect(), Pairing::Unordered)
         };
-        let Found { pairs, counts, .. } = found(&NestedLoop, &build, &build, threshold, &spec, 1);
+        let Found { pairs, counts, .. } =
+            found(&NestedLoop, &build, &build, threshold, &spec, Threads::small(1));
         assert_eq!((pairs.len(), counts), (one_order, wanted), "{match_buffer}");
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::engine::Collection;
 use crate::util::cancel::CancelFlag;
+use crate::util::parallel::Threads;
 use crate::vector::collection::{Content, ReadRow, ReadRows, Vectors};
 use crate::vector::gather::Gathering;
 use crate::vector::width::Vector;
@@ -35,7 +36,12 @@ fn numbers(vector: Vector<'_>) -> Vec<f64> {
 
 fn gathered(parts: Vec<ReadRows>, grants: bool) -> Vectors {
     let cancel = CancelFlag::default();
-    let how = Gathering { order: None, threads: 3, cancel: &cancel, reserve: &|_| grants };
+    let how = Gathering {
+        order: None,
+        threads: Threads::small(3),
+        cancel: &cancel,
+        reserve: &|_| grants,
+    };
     Vectors::gather(parts, how).unwrap()
 }
 

@@ -16,6 +16,7 @@ use simjoin_core::error::Result;
 use simjoin_core::memory::Budget;
 use simjoin_core::set::{JoinSpec, SetId, SetJoin};
 use simjoin_core::util::cancel::CancelFlag;
+use simjoin_core::util::parallel::Threads;
 
 use super::{Sides, reservation};
 use crate::device_harness::place;
@@ -101,8 +102,12 @@ impl Sides {
         what: &dyn Fn() -> String,
     ) -> Box<dyn Cursor> {
         let (reservation, cancel) = (reservation(), CancelFlag::default());
-        let context =
-            PrepareContext { reservation: &reservation, cancel: &cancel, threads: 2, probes: None };
+        let context = PrepareContext {
+            reservation: &reservation,
+            cancel: &cancel,
+            threads: Threads::small(2),
+            probes: None,
+        };
         let mut join = self.join(&spec);
         let terms = Terms { is_only: false, open_device: None, context };
         let estimate = strategy.estimate(&mut join, &terms).unwrap();

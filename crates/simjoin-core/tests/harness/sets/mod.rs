@@ -24,7 +24,9 @@ use simjoin_core::set::{
     Bounds, JoinSpec, Measure, Role, SetCollection, SetFamily, SetId, SetJoin,
 };
 use simjoin_core::simd::Simd;
+use simjoin_core::tuning::Tuning;
 use simjoin_core::util::cancel::CancelFlag;
+use simjoin_core::util::parallel::Threads;
 
 pub(crate) use self::drive::{Drive, Fault, OnDevice};
 pub(crate) use self::rounds::{
@@ -144,8 +146,12 @@ impl Sides {
     /// A join with a sample.
     pub(crate) fn join(&self, spec: &JoinSpec) -> SetJoin {
         let (reservation, cancel) = (reservation(), CancelFlag::default());
-        let context =
-            PrepareContext { reservation: &reservation, cancel: &cancel, threads: 2, probes: None };
+        let context = PrepareContext {
+            reservation: &reservation,
+            cancel: &cancel,
+            threads: Threads::small(2),
+            probes: None,
+        };
         let mut join = self.join_of(spec, 1e9, context);
         join.sample(context).unwrap();
         join
@@ -181,8 +187,12 @@ impl Sides {
         spec: &JoinSpec,
     ) -> Result<Box<dyn AnyChoice>> {
         let (reservation, cancel) = (reservation(), CancelFlag::default());
-        let context =
-            PrepareContext { reservation: &reservation, cancel: &cancel, threads: 2, probes: None };
+        let context = PrepareContext {
+            reservation: &reservation,
+            cancel: &cancel,
+            threads: Threads::small(2),
+            probes: None,
+        };
         let self_join = Arc::ptr_eq(&self.build, &self.probe);
         let on_failure = Arc::new(|_| {});
         let request = DeviceRequest { choice: device, self_join, work: f64::INFINITY, on_failure };
@@ -210,6 +220,7 @@ pub(crate) fn spec(measure: Measure, threshold: f64, pairing: Pairing) -> JoinSp
         candidate_chunk: 1 << 16,
         simd: Simd::detect(),
         gpu: GpuOptions::default(),
+        tuning: Tuning::small(),
     }
 }
 
@@ -228,7 +239,8 @@ fn predicate_of(spec: &JoinSpec) -> Predicate {
 
 /// The join as the operator asks for it.
 pub(crate) fn match_spec_of(spec: &JoinSpec) -> MatchSpec {
-    let JoinSpec { bounds: _, probe_role, pairing, need, candidate_chunk, simd, gpu } = *spec;
+    let JoinSpec { bounds: _, probe_role, pairing, need, candidate_chunk, simd, gpu, tuning } =
+        *spec;
     let probe = match probe_role {
         Role::First => Side::Left,
         Role::Second => Side::Right,
@@ -242,6 +254,7 @@ pub(crate) fn match_spec_of(spec: &JoinSpec) -> MatchSpec {
         match_buffer: 1000,
         simd,
         gpu,
+        tuning,
     }
 }
 

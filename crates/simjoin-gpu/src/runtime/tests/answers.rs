@@ -1,5 +1,7 @@
 //! The answers to works.
 
+use std::slice;
+
 use crate::device_harness::works::Mishap;
 use crate::runtime::tests::*;
 
@@ -143,6 +145,21 @@ fn memory_is_pinned_once_and_trimmed_on_demand() {
     assert!(lent.fake().stat("pinned") > before);
     device.trim();
     assert_eq!(lent.fake().stat("pinned"), before);
+}
+
+/// Threads copy through all slots, each of them several times.
+#[test]
+fn a_large_upload_arrives() {
+    let Some(lent) = Lent::emulated() else { return };
+    let device = lent.open().unwrap();
+    let numbers: Vec<u32> = (0..10 << 20).collect();
+    let bytes = size_of_val(numbers.as_slice()) as u64;
+    let resident = device.resident("numbers", bytes, |upload| upload.copy(0, &numbers)).unwrap();
+    // SAFETY: the memory of an emulated device is memory of this process, which is not written any more.
+    let arrived = unsafe { slice::from_raw_parts(resident.address() as *const u32, numbers.len()) };
+    assert!(arrived == numbers);
+    drop((device, resident));
+    lent.expect_nothing_left();
 }
 
 #[test]

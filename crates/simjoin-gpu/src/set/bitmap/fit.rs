@@ -16,7 +16,7 @@ use crate::set::bitmap::shape::{TileKernel, TileShape, WIDTHS};
 use crate::set::device::DeviceJoin;
 use crate::set::device::sending;
 use crate::util::evenly::Evenly;
-use crate::util::parallel;
+use crate::util::parallel::{self, Threads};
 
 /// Sets that a column may unite.
 const MEMBERS: [u32; 3] = [1, 2, 4];
@@ -70,7 +70,7 @@ impl Fit {
         spec: &JoinSpec,
         join: &DeviceJoin,
         statistics: &Statistics,
-        threads: usize,
+        threads: Threads,
     ) -> Result<Self> {
         let devices = join.devices.iter();
         let kernels = devices.map(|device| TileKernel::of(device.capability()));
@@ -147,7 +147,7 @@ impl<'a> Sample<'a> {
     }
 
     /// The width and the members of a column with which a pair takes the least time.
-    fn best(&self, kernel: TileKernel, widest: u32, threads: usize) -> Result<(u32, u32)> {
+    fn best(&self, kernel: TileKernel, widest: u32, threads: Threads) -> Result<(u32, u32)> {
         let average = self.build.token_count() as f64 / f64::from(self.build.len().max(1));
         let compare = COMPARE + COMPARE_TOKEN * average;
         let widths: Vec<u32> = WIDTHS.into_iter().filter(|&width| width <= widest).collect();
@@ -166,7 +166,7 @@ impl<'a> Sample<'a> {
     }
 
     /// By width, the share of columns that pass, by their members.
-    fn passing(&self, widths: &[u32], threads: usize) -> Result<Vec<[f64; MEMBERS.len()]>> {
+    fn passing(&self, widths: &[u32], threads: Threads) -> Result<Vec<[f64; MEMBERS.len()]>> {
         /// Rows that a thread takes up at a time.
         const ROWS: usize = 32;
         let schemes = widths.iter().map(|&width| TileScheme::new(self.build, width)).collect();

@@ -102,7 +102,7 @@ fn prepare(
     let filter = TileJoin { build: Arc::clone(&build), settings, resident, devices, family };
     let devices = Arc::clone(&join.devices);
     let (need, pairing) = (spec.need, spec.pairing);
-    let offload = Offload { build, need, pairing, devices, filter, on_cpu };
+    let offload = Offload { build, need, pairing, tuning: spec.tuning, devices, filter, on_cpu };
     Ok(Arc::new(PreparedOffload::new(offload)))
 }
 

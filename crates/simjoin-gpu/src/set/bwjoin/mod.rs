@@ -83,7 +83,7 @@ fn on_devices(
     let filter =
         IndexFilter { build: Arc::clone(&build), spec, settings, limits, resident, shape, devices };
     let (need, pairing, devices) = (spec.need, spec.pairing, Arc::clone(&join.devices));
-    let offload = Offload { build, need, pairing, devices, filter, on_cpu };
+    let offload = Offload { build, need, pairing, tuning: spec.tuning, devices, filter, on_cpu };
     Ok(Arc::new(PreparedOffload::new(offload)))
 }
 

@@ -109,7 +109,9 @@ fn on_devices(
     };
     let (need, pairing) = (spec.need, spec.pairing);
     let (build, devices) = (Arc::clone(build), Arc::clone(&join.devices));
-    Ok(Arc::new(PreparedOffload::new(Offload { build, need, pairing, devices, filter, on_cpu })))
+    let tuning = spec.tuning;
+    let offload = Offload { build, need, pairing, tuning, devices, filter, on_cpu };
+    Ok(Arc::new(PreparedOffload::new(offload)))
 }
 
 /// The bytes of a device that one kind of array of a work may take.

@@ -7,6 +7,7 @@ use simjoin_core::vector::metric::Metric;
 
 use crate::offload::Arena;
 use crate::offload::tiles::TileUnit;
+use crate::tuning::Tuning;
 use crate::vector::abi::{VectorSide, VectorTally, VectorWork};
 use crate::vector::nearest::abi::{BINS, NearestPreparing, NearestTally, NearestWork};
 use crate::vector::nearest::plan::{Sample, padded};
@@ -39,6 +40,7 @@ pub(super) struct Search {
     pub list_room: u64,
     pub bucket_room: u64,
     pub found_room: u32,
+    pub tuning: Tuning,
 }
 
 /// The arrays of a search in the memory of a device.

@@ -7,29 +7,30 @@ use std::mem::MaybeUninit;
 use std::slice;
 
 use crate::runtime::{Device, DeviceError, PinnedBuffer, Pod, Results};
-use crate::util::parallel;
+use crate::tuning::{Size, Tuning};
+use crate::util::parallel::{self, Threads};
 
 /// Copies results through pinned memory.
 #[derive(Debug)]
 pub(super) struct Fetcher {
     pinned: PinnedBuffer,
+    tuning: Tuning,
 }
 
 impl Fetcher {
     /// The bytes of pinned memory.
-    const BYTES: usize = 32 << 20;
-    /// Threads that copy on, and the least bytes for each. Tests want many.
+    const BYTES: Size = Size { usual: 32 << 20, small: 1 << 16 };
+    /// Threads that copy on, and the least bytes for each.
     const THREADS: usize = 16;
-    const LEAST_BYTES: usize = if cfg!(test) { 64 } else { 1 << 20 };
+    const LEAST_BYTES: Size = Size { usual: 1 << 20, small: 64 };
 
     /// A fetcher with pinned memory of a device.
     ///
     /// # Errors
     ///
     /// Where the memory is refused.
-    pub(super) fn of(device: &Device) -> Result<Self, DeviceError> {
-        let bytes = if cfg!(test) { 1 << 16 } else { Self::BYTES };
-        Ok(Self { pinned: device.pinned(bytes)? })
+    pub(super) fn of(device: &Device, tuning: Tuning) -> Result<Self, DeviceError> {
+        Ok(Self { pinned: device.pinned(tuning.size(Self::BYTES))?, tuning })
     }
 
     /// Copies `count` values from place `at` of the memory of a work.
@@ -52,7 +53,7 @@ impl Fetcher {
             let from: &mut [MaybeUninit<T>] =
                 unsafe { slice::from_raw_parts_mut(self.pinned.start().cast().as_ptr(), to.len()) };
             results.fetch(at + (number * piece * size_of::<T>()) as u64, from)?;
-            copy(from, to)?;
+            copy(from, to, self.tuning)?;
         }
         // SAFETY: all pieces have been copied.
         unsafe { values.set_len(count) };
@@ -61,11 +62,16 @@ impl Fetcher {
 }
 
 /// Copies values by as many threads as pay.
-fn copy<T: Pod>(from: &[MaybeUninit<T>], to: &mut [MaybeUninit<T>]) -> Result<(), DeviceError> {
-    let parts = (size_of_val(from) / Fetcher::LEAST_BYTES).clamp(1, Fetcher::THREADS);
+fn copy<T: Pod>(
+    from: &[MaybeUninit<T>],
+    to: &mut [MaybeUninit<T>],
+    tuning: Tuning,
+) -> Result<(), DeviceError> {
+    let parts = (size_of_val(from) / tuning.size(Fetcher::LEAST_BYTES)).clamp(1, Fetcher::THREADS);
     let share = from.len().div_ceil(parts).max(1);
     let parts = from.chunks(share).zip(to.chunks_mut(share)).collect();
-    let copied = parallel::for_each(Fetcher::THREADS, parts, |(from, to)| {
+    let threads = Threads::usual(Fetcher::THREADS);
+    let copied = parallel::for_each(threads, parts, |(from, to)| {
         to.copy_from_slice(from);
         Ok(())
     });

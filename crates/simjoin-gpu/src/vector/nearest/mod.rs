@@ -34,6 +34,7 @@ use self::work::{Found, search};
 use crate::engine::{DeviceChoice, GpuOptions};
 use crate::memory::Memory;
 use crate::runtime::{Device, DeviceError};
+use crate::tuning::Size;
 use crate::vector::probe::kernel_of;
 use crate::vector::shape::{NEAREST, VECTORS, VectorKernel, VectorShape};
 
@@ -150,7 +151,7 @@ impl Plan<'_> {
         times: u64,
         reservation: &dyn Memory,
     ) -> Result<Result<Vec<Band>, Declined>, Declined> {
-        const LEAST: u32 = if cfg!(test) { 64 } else { 1 << 14 };
+        const LEAST: Size<u32> = Size { usual: 1 << 14, small: 64 };
         let count = self.left.count;
         let mut width = count;
         let fits = |width: u32| {
@@ -158,7 +159,7 @@ impl Plan<'_> {
         };
         while !fits(width) {
             width = width.div_ceil(2);
-            if width < LEAST {
+            if width < self.vectors.tuning.size(LEAST) {
                 return Ok(Err(Declined("too little memory".to_string())));
             }
         }
@@ -183,7 +184,7 @@ impl Plan<'_> {
         let sample = Sample::of(columns, neighbours, &shape)?;
         let stage = shape.stage_columns;
         let expected = expected_pairs(count, columns, neighbours, sample, stage);
-        let list_room = room(expected, times);
+        let list_room = room(expected, times, self.vectors.tuning);
         Some(Search {
             metric: self.vectors.metric,
             dimensions: self.vectors.dimensions,
@@ -202,6 +203,7 @@ impl Plan<'_> {
             bucket_room: list_room,
             found_room: found_room(count, neighbours, self.vectors.with_ties),
             rows,
+            tuning: self.vectors.tuning,
         })
     }
 

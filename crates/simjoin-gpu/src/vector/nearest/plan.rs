@@ -1,6 +1,7 @@
 //! The sizes of a search: its sample, its tiles, its room.
 
 use crate::offload::tiles::TileUnit;
+use crate::tuning::{Size, Tuning};
 use crate::vector::abi::MAX_UNIT_COLUMNS;
 use crate::vector::shape::VectorShape;
 
@@ -84,9 +85,9 @@ pub(super) fn expected_pairs(
 }
 
 /// Room for pairs: `times` as many as expected, and some.
-pub(super) fn room(expected: u64, times: u64) -> u64 {
-    const LEAST: u64 = if cfg!(test) { 1 << 13 } else { 1 << 22 };
-    expected.saturating_mul(times).saturating_add(LEAST).min(MOST_LISTED)
+pub(super) fn room(expected: u64, times: u64, tuning: Tuning) -> u64 {
+    const LEAST: Size<u64> = Size { usual: 1 << 22, small: 1 << 13 };
+    expected.saturating_mul(times).saturating_add(tuning.size(LEAST)).min(MOST_LISTED)
 }
 
 /// Room for the neighbours of some rows. Ties are few, mostly; rows for which there is no room are not served.

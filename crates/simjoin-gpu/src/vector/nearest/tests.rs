@@ -12,6 +12,7 @@ use super::NearestSearch;
 use crate::emulator::gpu;
 use crate::engine::{DeviceChoice, GpuOptions, Neighbours};
 use crate::memory::Budget;
+use crate::tuning::Tuning;
 
 /// Row-major numbers.
 struct Given {
@@ -109,6 +110,7 @@ fn searches_find_the_nearest_of_all_pairs() {
             left: &left,
             right: (!is_self).then_some(&right as _),
             centre: if metric == Metric::Euclidean { vec![0.5; dimensions] } else { vec![] },
+            tuning: Tuning::small(),
         };
         // The second limit leaves no room for all rows.
         for limit in [None, Some(560 << 10)] {

@@ -122,7 +122,7 @@ pub(super) fn search(
     reservation: Reservation,
 ) -> Result<(Found, Reservation), DeviceError> {
     let (sender, receiver) = channel();
-    let fetcher = Fetcher::of(device)?;
+    let fetcher = Fetcher::of(device, search.tuning)?;
     device.submit(Box::new(NearestTask {
         search,
         reservation,

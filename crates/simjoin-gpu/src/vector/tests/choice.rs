@@ -21,7 +21,9 @@ use crate::memory::Budget;
 use crate::predicate::{Call, Predicate, Side};
 use crate::runtime::Device;
 use crate::simd::Simd;
+use crate::tuning::Tuning;
 use crate::util::cancel::CancelFlag;
+use crate::util::parallel::Threads;
 use crate::vector::STRATEGIES;
 
 const THRESHOLD: Threshold = Threshold::new(Metric::Euclidean, 0.05);
@@ -49,6 +51,7 @@ fn spec(pairing: Pairing, probe_rows: ProbeRows) -> MatchSpec {
         // Products of bytes would take less time than making an index of so few.
         simd: *Simd::available().iter().find(|simd| !simd.has_quick_bytes()).unwrap(),
         gpu: GpuOptions::default(),
+        tuning: Tuning::small(),
     }
 }
 
@@ -58,8 +61,12 @@ fn estimate(build: &Arc<Vectors>, spec: MatchSpec, open: bool) -> (VectorJoin, [
     let pool = Budget::unlimited();
     let reservation = pool.reservation();
     let cancel = CancelFlag::default();
-    let context =
-        PrepareContext { reservation: &reservation, cancel: &cancel, threads: 4, probes: None };
+    let context = PrepareContext {
+        reservation: &reservation,
+        cancel: &cancel,
+        threads: Threads::small(4),
+        probes: None,
+    };
     let joining =
         Joining { threshold: THRESHOLD, orders: ArgumentOrder::of(&spec, Side::Left), spec };
     let mut join = VectorJoin::new(Arc::clone(build), joining);
@@ -127,8 +134,12 @@ fn the_cpu_is_sampled_where_devices_refuse() {
     let pool = Budget::unlimited();
     let reservation = pool.reservation();
     let cancel = CancelFlag::default();
-    let context =
-        PrepareContext { reservation: &reservation, cancel: &cancel, threads: 4, probes: None };
+    let context = PrepareContext {
+        reservation: &reservation,
+        cancel: &cancel,
+        threads: Threads::small(4),
+        probes: None,
+    };
     let call = Call { function: Metric::Euclidean.function(), first: Side::Left };
     let types = DataType::new_list(DataType::Float64, true);
     let family = VectorFamily::default().with_devices(STRATEGIES, None);

@@ -422,7 +422,10 @@ fn all_pairs_are_compared_without_memory() {
         let mut given = Given::default();
         let build = Arc::clone(&sides.build);
         let mut cursor: Box<dyn Cursor> = match round % 2 {
-            0 => Box::new(UnitCursor::new(PairWorker::new(build, sides.joining(threshold, spec)))),
+            0 => Box::new(UnitCursor::new(
+                PairWorker::new(build, sides.joining(threshold, spec)),
+                spec.tuning,
+            )),
             _ => {
                 let cpu = VectorsOnCpu { build, join: sides.joining(threshold, spec) };
                 let on_cpu = OnCpu::new(cpu, &reservation());

@@ -12,6 +12,7 @@ use simjoin_core::error::Result;
 use simjoin_core::memory::Budget;
 use simjoin_core::set::{JoinSpec, SetJoin};
 use simjoin_core::util::cancel::CancelFlag;
+use simjoin_core::util::parallel::Threads;
 use simjoin_gpu::runtime::Device;
 use simjoin_gpu::set::device::DeviceJoin;
 
@@ -82,8 +83,12 @@ impl Sides {
         beside: usize,
     ) -> (Result<MatchBuffer>, Vec<String>) {
         let (unlimited, cancel) = (reservation(), CancelFlag::default());
-        let context =
-            PrepareContext { reservation: &unlimited, cancel: &cancel, threads: 2, probes: None };
+        let context = PrepareContext {
+            reservation: &unlimited,
+            cancel: &cancel,
+            threads: Threads::small(2),
+            probes: None,
+        };
         let mut join = self.join_of(&spec, 0.0, context);
         let terms = Terms { is_only: false, open_device: None, context };
         let estimate = strategy.estimate(&mut join, &terms).unwrap();

@@ -19,7 +19,9 @@ use simjoin_core::error::Result;
 use simjoin_core::memory::{Budget, Reservation};
 use simjoin_core::predicate::Side;
 use simjoin_core::simd::Simd;
+use simjoin_core::tuning::Tuning;
 use simjoin_core::util::cancel::CancelFlag;
+use simjoin_core::util::parallel::Threads;
 use simjoin_core::vector::collection::{Content, ReadRow, ReadRows, Vectors};
 use simjoin_core::vector::gather::Gathering;
 use simjoin_core::vector::metric::{ArgumentOrder, Joining, Metric, Threshold};
@@ -42,10 +44,9 @@ pub(crate) fn collection(rows: &[Row]) -> Arc<Vectors> {
 
 /// The vectors with boxes, where some pairs are out of reach.
 fn ordered(rows: &[Row], threshold: Threshold) -> Arc<Vectors> {
-    simjoin_core::tuning::for_tests();
     let order = Some(OrderRequest { threshold, most_share: 1.0 });
     let cancel = CancelFlag::default();
-    let how = Gathering { order, threads: 2, cancel: &cancel, reserve: &|_| true };
+    let how = Gathering { order, threads: Threads::small(2), cancel: &cancel, reserve: &|_| true };
     Arc::new(Vectors::gather(vec![read(rows)], how).unwrap())
 }
 
@@ -224,6 +225,7 @@ impl Sides {
             match_buffer: 1000,
             simd: Simd::detect(),
             gpu: GpuOptions { integers: true, ..gpu },
+            tuning: Tuning::small(),
         }
     }
 
@@ -277,8 +279,12 @@ impl Sides {
             }
         }
         let (memory, cancel) = (reservation(), CancelFlag::default());
-        let context =
-            PrepareContext { reservation: &memory, cancel: &cancel, threads: 2, probes: None };
+        let context = PrepareContext {
+            reservation: &memory,
+            cancel: &cancel,
+            threads: Threads::small(2),
+            probes: None,
+        };
         let joining = self.joining(threshold, spec);
         let prepared = match (drive.prepare)(&self.build, joining, &join, context) {
             Err(_) if !drive.demanded => {

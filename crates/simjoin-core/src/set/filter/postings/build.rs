@@ -103,7 +103,7 @@ fn offsets(
 ) -> Result<Vec<u64>> {
     let mut offsets = vec![0_u64; universe + 1];
     let threads = threads_for(context.threads, universe * counts.len());
-    let range = universe.div_ceil(threads).max(1);
+    let range = universe.div_ceil(threads.count()).max(1);
     let mut tasks: Vec<_> =
         offsets[..universe].chunks_mut(range).map(|own| (own, Vec::new())).collect();
     for share in counts {
@@ -146,7 +146,8 @@ fn shares(
 ) -> Result<(Vec<Range<SetId>>, usize)> {
     let universe = build.universe().max(1) as usize;
     let affordable = COUNTERS_PER_TOKEN * build.token_count() / universe;
-    let mut shares = threads_for(context.threads, build.token_count()).min(affordable.max(1));
+    let threads = threads_for(context.threads, build.token_count());
+    let mut shares = threads.at_most(affordable).count();
     let bytes = loop {
         let bytes = shares * universe * size_of::<u32>();
         match context.reservation.try_grow(bytes) {
@@ -197,6 +198,7 @@ fn each_prefix(
 
 #[cfg(test)]
 mod tests {
+    use crate::util::parallel::Threads;
     use rand::SeedableRng;
     use rand::rngs::StdRng;
 
@@ -218,7 +220,7 @@ mod tests {
             let context = PrepareContext {
                 reservation: &reservation,
                 cancel: &cancel,
-                threads: 8,
+                threads: Threads::small(8),
                 probes: None,
             };
             let (ranges, bytes) = shares(&build, context).unwrap();
@@ -230,8 +232,12 @@ mod tests {
         }
         let pool = Budget::new(counters - 1);
         let reservation = pool.reservation();
-        let context =
-            PrepareContext { reservation: &reservation, cancel: &cancel, threads: 8, probes: None };
+        let context = PrepareContext {
+            reservation: &reservation,
+            cancel: &cancel,
+            threads: Threads::small(8),
+            probes: None,
+        };
         assert!(shares(&build, context).is_err());
     }
 }

@@ -11,7 +11,7 @@ use crate::error::Result;
 use crate::string::rules::Symbol;
 use crate::util::cancel::CancelFlag;
 use crate::util::counters::Counters;
-use crate::util::parallel::{filled, for_each, map, steps_per_task};
+use crate::util::parallel::{Threads, filled, for_each, map, steps_per_task};
 
 /// Symbols between two looks at the flag, about.
 const SYMBOLS: usize = 1 << 16;
@@ -28,7 +28,7 @@ impl Own {
         count: u32,
         k: u32,
         seed: impl Fn(u32) -> u64 + Sync,
-        threads: usize,
+        threads: Threads,
         cancel: &CancelFlag,
     ) -> Result<Option<Self>> {
         let k = k.min(MAX_K);
@@ -55,7 +55,7 @@ struct Build<'a, T, S> {
     k: u32,
     seed: S,
     count: u32,
-    threads: usize,
+    threads: Threads,
     cancel: &'a CancelFlag,
 }
 
@@ -69,7 +69,8 @@ impl<T: Symbol, S: Fn(u32) -> u64 + Sync> Build<'_, T, S> {
     fn spread(&self, most: u64) -> Result<Vec<Parts>> {
         let (strings, k) = (self.strings, self.k);
         let part_count = part_count(most);
-        let shares = shares(strings, 0..self.count, k, spreading_threads(self.threads, most));
+        let threads = spreading_threads(self.threads, most);
+        let shares = shares(strings, 0..self.count, k, threads.count());
         map(self.threads, shares, |(items, most)| {
             let mut parts = Parts::new(part_count, most);
             let mut hasher = Hasher::default();
@@ -129,7 +130,7 @@ impl<T: Symbol, S: Fn(u32) -> u64 + Sync> Build<'_, T, S> {
         })?;
         let starts = of_items.into_counts();
         let mut lists: Vec<_> = lists.into_iter().map(AtomicU32::into_inner).collect();
-        if self.threads > 1 {
+        if self.threads.count() > 1 {
             self.sort(&starts, &mut lists)?;
         }
         Ok((starts, lists))
@@ -186,7 +187,7 @@ impl Groups {
     }
 
     /// Groups one behind another.
-    fn joined(mut parts: Vec<Self>, threads: usize) -> Result<Self> {
+    fn joined(mut parts: Vec<Self>, threads: Threads) -> Result<Self> {
         if parts.len() <= 1 {
             return Ok(parts.pop().unwrap_or_default());
         }

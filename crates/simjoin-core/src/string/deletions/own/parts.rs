@@ -1,13 +1,15 @@
 //! Residuals by parts of the range of hashes.
 
+use crate::util::parallel::Threads;
+
 /// Residuals of a part, about.
-const PART: u64 = if cfg!(test) { 1 << 6 } else { 1 << 15 };
+const PART: u64 = 1 << 15;
 
 /// The most parts: each has a place that is written to.
 const MOST_PARTS: u64 = 1 << 11;
 
 /// Residuals of a chunk.
-const CHUNK: usize = if cfg!(test) { 2 } else { 512 };
+const CHUNK: usize = 512;
 
 /// The number of parts that residuals are spread over, a power of two.
 pub(super) fn part_count(residuals: u64) -> usize {
@@ -16,9 +18,9 @@ pub(super) fn part_count(residuals: u64) -> usize {
 
 /// How many of `threads` threads spread so many residuals, each over chunks of its own: what these lack to be
 /// full is half of the residuals at most, or the chunks are those of one thread.
-pub(super) fn spreading_threads(threads: usize, residuals: u64) -> usize {
+pub(super) fn spreading_threads(threads: Threads, residuals: u64) -> Threads {
     let open = (part_count(residuals) * CHUNK) as u64;
-    threads.min((residuals / 2 / open) as usize).max(1)
+    threads.at_most((residuals / 2 / open) as usize)
 }
 
 /// The bytes of so many residuals in parts, at most.

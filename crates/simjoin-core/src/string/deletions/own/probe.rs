@@ -7,6 +7,7 @@ use super::Own;
 use crate::engine::Match;
 use crate::simd::prefetch;
 use crate::string::rules::{Cancelled, Scratch, Symbol, levenshtein_each};
+use crate::tuning::{Size, Tuning};
 
 /// Space for probes.
 #[derive(Debug, Clone, Default)]
@@ -18,6 +19,14 @@ pub(crate) struct OwnSearcher {
     /// The number of the last probe.
     number: u32,
     exact: Scratch,
+    tuning: Tuning,
+}
+
+impl OwnSearcher {
+    /// Space for probes.
+    pub(crate) fn new(tuning: Tuning) -> Self {
+        Self { tuning, ..Self::default() }
+    }
 }
 
 /// Strings of a collection that look for those before them.
@@ -34,7 +43,7 @@ pub(crate) struct OwnProbes<'a, T, F> {
 }
 
 /// Items that are met before they are verified, besides those of one probe.
-const MOST_MET: usize = if cfg!(test) { 1 << 4 } else { 1 << 12 };
+const MOST_MET: Size = Size { usual: 1 << 12, small: 1 << 4 };
 
 impl Own {
     /// Pushes each probe with itself and with the items before it within the bound, each once, with their
@@ -48,12 +57,13 @@ impl Own {
     ) -> Result<usize, Cancelled> {
         searcher.last.resize(self.item_starts.len(), 0);
         searcher.met.clear();
+        let most_met = searcher.tuning.size(MOST_MET);
         let mut candidates = 0;
         let mut done = probes.range.start;
         for probe in probes.range.clone() {
             self.meet(searcher, probes, probe);
             let end = probe + 1;
-            if searcher.met.len() >= MOST_MET || end == probes.range.end {
+            if searcher.met.len() >= most_met || end == probes.range.end {
                 candidates += searcher.met.len();
                 self.verify(searcher, probes, done..end, out, stop)?;
                 done = end;

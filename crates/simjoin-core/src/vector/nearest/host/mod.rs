@@ -32,9 +32,9 @@ use crate::engine::NeighbourRequest;
 use crate::error::Result;
 use crate::memory::Memory;
 use crate::simd::Simd;
-use crate::tuning::is_for_tests;
+use crate::tuning::Size;
 use crate::util::cancel::CancelFlag;
-use crate::util::parallel::map;
+use crate::util::parallel::{Threads, map};
 use crate::vector::bands::{Band, Bands};
 use crate::vector::bytes::MOST_DIMENSIONS;
 use crate::vector::metric::Metric;
@@ -44,9 +44,7 @@ use crate::vector::middle::{is_usual, spread};
 const MOST_NEIGHBOURS: usize = 256;
 
 /// Vectors of fewer dimensions are nearer to each other in few boxes.
-fn least_dimensions() -> u32 {
-    if is_for_tests() { 1 } else { 12 }
-}
+const LEAST_DIMENSIONS: Size<u32> = Size { usual: 12, small: 1 };
 
 /// A search of the CPU.
 pub(super) struct Search<'a> {
@@ -56,7 +54,7 @@ pub(super) struct Search<'a> {
     left: &'a SideColumn,
     /// `None` where the left vectors are both sides.
     right: Option<&'a SideColumn>,
-    threads: usize,
+    threads: Threads,
     simd: Simd,
     memory: &'a dyn Memory,
     cancel: &'a CancelFlag,
@@ -67,7 +65,8 @@ pub(super) type Found = std::result::Result<Bands, Option<String>>;
 
 /// Whether the CPU may find neighbours at once, and the work is enough for it.
 pub(super) fn pays(request: &NeighbourRequest<'_>) -> bool {
-    let least = if is_for_tests() { 1.0 } else { 1e6 };
+    const LEAST: Size<f64> = Size { usual: 1e6, small: 1.0 };
+    let least = request.threads.tuning.size(LEAST);
     let [left, right] = request.sides.map(|side| side.rows.len());
     left as f64 * right as f64 >= least && request.count <= MOST_NEIGHBOURS
 }
@@ -104,7 +103,7 @@ impl<'a> Search<'a> {
     pub(super) fn find(&self) -> Result<Found> {
         let declined = |why: &str| Ok(Err(Some(why.to_string())));
         let dimensions = self.left.dimensions;
-        let fits = least_dimensions()..=MOST_DIMENSIONS as u32;
+        let fits = self.threads.tuning.size(LEAST_DIMENSIONS)..=MOST_DIMENSIONS as u32;
         if !fits.contains(&dimensions) {
             return Ok(Err(None));
         }
@@ -199,7 +198,7 @@ impl<'a> Search<'a> {
         };
         let columns = other.as_ref().unwrap_or(&rows);
         memory.try_grow(rows.len() * Lists::bytes(self.neighbours) + columns.len() * 4)?;
-        let stripe = Grid::stripe(forms);
+        let stripe = Grid::stripe(forms, self.threads.tuning);
         let lists = limits.chunks(stripe).map(|limits| {
             Mutex::new(Lists::new(limits.to_vec(), self.neighbours, memory.new_empty()))
         });
@@ -222,7 +221,7 @@ impl<'a> Search<'a> {
     /// clusters, joins by boxes leave out most pairs.
     fn suits(&self, forms: &Forms, sample: &Sample, rows: &[u32]) -> Result<Option<bool>> {
         /// The distance of the last neighbour by that of any two vectors.
-        const RATIO: f64 = 0.5;
+        const RATIO: Size<f64> = Size { usual: 0.5, small: f64::NEG_INFINITY };
         let some = spread(0..rows.len() as u32, BLOCK).map(|place| rows[place as usize]);
         let some: Vec<u32> = some.collect();
         let Some(of_rows) = self.sampled(forms, sample, &some)? else { return Ok(None) };
@@ -230,14 +229,14 @@ impl<'a> Search<'a> {
         let mut ratios: Vec<f64> = of_rows.iter().map(ratio).collect();
         let middle = ratios.len() / 2;
         let (_, ratio, _) = ratios.select_nth_unstable_by(middle, f64::total_cmp);
-        Ok(Some(is_for_tests() || *ratio > RATIO))
+        Ok(Some(*ratio > self.threads.tuning.size(RATIO)))
     }
 
     /// The limits that a sample gives to rows; `None` where a row has no form.
     fn sampled(&self, forms: &Forms, sample: &Sample, rows: &[u32]) -> Result<Option<Vec<OfRow>>> {
         let roles = Roles { rows: true, panels: false };
         let of_blocks = map(self.threads, rows.chunks(BLOCK).collect(), |block: &[u32]| {
-            let work = (1, self.cancel);
+            let work = (self.threads.at_most(1), self.cancel);
             let block = Written::of(self.left, forms, block.to_vec(), roles, work)?;
             Ok(block.map(|block| sample.rows(forms, &block, self.neighbours, self.simd)))
         })?;

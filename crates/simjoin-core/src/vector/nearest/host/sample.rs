@@ -9,6 +9,7 @@ use super::written::{BLOCK, Roles, Written};
 use crate::error::Result;
 use crate::simd::Simd;
 use crate::util::cancel::CancelFlag;
+use crate::util::parallel::Threads;
 use crate::vector::middle::spread;
 use crate::vector::nearest::side::SideColumn;
 use crate::vector::tile::{PANEL, Panels, Rows, products_of_panels};
@@ -62,7 +63,7 @@ impl Sample {
         forms: &Forms,
         numbers: &[u32],
         neighbours: usize,
-        work: (usize, &CancelFlag),
+        work: (Threads, &CancelFlag),
     ) -> Result<Option<Self>> {
         let size = Self::size(numbers.len(), neighbours);
         let places = spread(0..numbers.len() as u32, size);

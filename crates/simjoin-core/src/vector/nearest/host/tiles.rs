@@ -9,8 +9,9 @@ use super::lists::{Lists, Near};
 use super::written::{BLOCK, Written};
 use crate::error::Result;
 use crate::simd::{Floats, Simd, kernels};
+use crate::tuning::{Size, Tuning};
 use crate::util::cancel::CancelFlag;
-use crate::util::parallel::for_each;
+use crate::util::parallel::{Threads, for_each};
 use crate::vector::tile::{Element, PANEL, Panels, Rows, for_each_lane, products_of_panels};
 
 /// The limit of a row that all columns may be neighbours of.
@@ -95,10 +96,10 @@ type Pairs = Vec<(u32, Near)>;
 
 impl Grid<'_> {
     /// The vectors of a stripe that stays in the second cache with another one.
-    pub(super) fn stripe(forms: &Forms) -> usize {
-        const BYTES: usize = if cfg!(test) { 1 << 10 } else { 1 << 20 };
+    pub(super) fn stripe(forms: &Forms, tuning: Tuning) -> usize {
+        const BYTES: Size = Size { usual: 1 << 20, small: 1 << 10 };
         let of_vector = 4 * (forms.places() + forms.stride());
-        (BYTES / of_vector / BLOCK).clamp(1, 16) * BLOCK
+        (tuning.size(BYTES) / of_vector / BLOCK).clamp(1, 16) * BLOCK
     }
 
     /// Compares all rows with all columns.
@@ -106,7 +107,7 @@ impl Grid<'_> {
     /// # Errors
     ///
     /// When memory is refused, or the work cancelled.
-    pub(super) fn run(&self, threads: usize, cancel: &CancelFlag) -> Result<()> {
+    pub(super) fn run(&self, threads: Threads, cancel: &CancelFlag) -> Result<()> {
         for_each(threads, self.units(threads), |unit| {
             let mut pairs = [vec![], vec![]];
             for columns in unit.columns {
@@ -117,12 +118,12 @@ impl Grid<'_> {
         })
     }
 
-    fn units(&self, threads: usize) -> Vec<Unit> {
+    fn units(&self, threads: Threads) -> Vec<Unit> {
         /// Units for a thread, at least: so that all end together.
         const UNITS: usize = 16;
         let count = |written: &Written| written.len().div_ceil(self.stripe);
         let (rows, columns) = (count(self.rows), count(self.columns));
-        let run = (rows * columns / (UNITS * threads)).clamp(1, 16);
+        let run = (rows * columns / (UNITS * threads.count())).clamp(1, 16);
         let mut units = vec![];
         for first in (0..columns).step_by(run) {
             for row in 0..rows {

@@ -3,7 +3,7 @@
 use super::forms::{ByteSums, Forms, To, flipped};
 use crate::error::Result;
 use crate::util::cancel::CancelFlag;
-use crate::util::parallel::for_each;
+use crate::util::parallel::{Threads, for_each};
 use crate::vector::aligned::Aligned;
 use crate::vector::nearest::side::SideColumn;
 use crate::vector::tile::{PANEL, RowLayout};
@@ -70,7 +70,7 @@ impl Written {
         forms: &Forms,
         numbers: Vec<u32>,
         roles: Roles,
-        (threads, cancel): (usize, &CancelFlag),
+        (threads, cancel): (Threads, &CancelFlag),
     ) -> Result<Option<Self>> {
         let room = numbers.len().next_multiple_of(BLOCK);
         let (places, stride, layout) = (forms.places(), forms.stride(), forms.layout);
