@@ -37,7 +37,7 @@ pub mod set {
 
     /// The overlap of two lists of integers.
     pub mod intersection {
-        pub use crate::set::intersection::{Key, Run, size, size_if_ascending};
+        pub use crate::set::intersection::{Key, KeySlice, size, size_if_ascending};
     }
 
     /// The filters of candidates.

@@ -10,7 +10,7 @@ use arrow::buffer::OffsetBuffer;
 use arrow::datatypes::{DataType, Field, Int64Type};
 use datafusion::common::{Result, exec_err};
 use datafusion::prelude::SessionConfig;
-use datafusion_simjoin::internals::set::intersection::{Run, size, size_if_ascending};
+use datafusion_simjoin::internals::set::intersection::{KeySlice, size, size_if_ascending};
 use datafusion_simjoin::internals::simd::Simd;
 use datafusion_simjoin::internals::util::parallel::Threads;
 
@@ -58,7 +58,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
             };
             let kernel = || Ok(size(simd, black_box(&a), black_box(&b), Threads::usual(threads)));
             print("kernel", time(arguments, expected, kernel)?);
-            let unknown = |keys| Run { keys: black_box(keys), known: false };
+            let unknown = |keys| KeySlice { keys: black_box(keys), known: false };
             let checked =
                 || match size_if_ascending(simd, unknown(&a), unknown(&b), Threads::usual(threads))
                 {

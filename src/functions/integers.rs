@@ -16,7 +16,7 @@ use datafusion::common::Result;
 use super::columns::ListColumn;
 use super::scores::values;
 use crate::set::Measure;
-use crate::set::intersection::{Key, Run, SignedKey, size, size_if_ascending, sort_distinct};
+use crate::set::intersection::{Key, KeySlice, SignedKey, size, size_if_ascending, sort_distinct};
 use crate::simd::Simd;
 use crate::util::parallel::{self, Threads};
 
@@ -206,8 +206,8 @@ impl<'a, T: ArrowPrimitiveType<Native: Key>> RowSet<'a, T> {
     }
 
     #[inline]
-    fn run(&self) -> Run<'_, T::Native> {
-        Run { keys: self.keys(), known: self.is_run }
+    fn run(&self) -> KeySlice<'_, T::Native> {
+        KeySlice { keys: self.keys(), known: self.is_run }
     }
 
     /// The number of distinct values of the current row, once they are known to be a run.

@@ -9,7 +9,7 @@ use arrow::row::{RowConverter, Rows, SortField};
 
 use crate::error::{Result, internal_err};
 use crate::values::byte_tokens::unpack;
-use crate::values::dictionary::{Dictionary, Key, hash_bytes};
+use crate::values::dictionary::{Dictionary, DictionaryKey, hash_bytes};
 
 /// Turns key columns into comparable bytes. Equal values give equal bytes, as DataFusion's `=`
 /// has it: NaN equals itself, -0.0 equals 0.0.
@@ -154,13 +154,13 @@ impl KeyDictionary {
     /// The bytes of every key, by its id.
     pub fn to_bytes(&self) -> Vec<Vec<u8>> {
         let bytes = |key| match key {
-            Key::Word(word) => {
+            DictionaryKey::Word(word) => {
                 let (bytes, len) = unpack(word);
                 bytes[..len].to_vec()
             }
-            Key::Bytes(bytes, _) => bytes.to_vec(),
+            DictionaryKey::Bytes(bytes, _) => bytes.to_vec(),
             // Keys are bytes, never integers.
-            Key::Integer(_) => vec![],
+            DictionaryKey::Integer(_) => vec![],
         };
         self.keys.keys().into_iter().map(bytes).collect()
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{
     Collection, Cursor, Funnel, ItemId, Match, MatchBuffer, MatchNeed, MatchSpec, RowPairCounts,
-    Unit, UnitCursor, Work, Worker,
+    Unit, UnitCursor, Worker, WorkerProgress,
 };
 use crate::error::Result;
 
@@ -110,18 +110,18 @@ impl<L: Lookup> Worker for LookupWorker<L> {
         Ok(())
     }
 
-    fn work(&mut self, matches: &mut MatchBuffer) -> Result<Work> {
+    fn work(&mut self, matches: &mut MatchBuffer) -> Result<WorkerProgress> {
         if !self.give(matches) {
-            return Ok(Work::Full);
+            return Ok(WorkerProgress::Full);
         }
-        let Some(unit) = &mut self.unit else { return Ok(Work::Done) };
+        let Some(unit) = &mut self.unit else { return Ok(WorkerProgress::Done) };
         let Some(compared) = self.lookup.look_up(unit, &mut self.found)? else {
-            return Ok(Work::Done);
+            return Ok(WorkerProgress::Done);
         };
         self.funnel.prefix_pairs += compared;
         self.funnel.candidates += compared;
         self.funnel.verified += compared;
-        Ok(Work::More)
+        Ok(WorkerProgress::More)
     }
 
     fn retire(&mut self, probe: ItemId) {

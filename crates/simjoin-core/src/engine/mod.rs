@@ -78,7 +78,7 @@ pub use strategy::{
     DeviceRequest, MatchNeed, MatchSpec, Orders, Pairing, Placement, PrepareContext, ProbeRows,
     Strategy, StrategyInfo,
 };
-pub use worker::Work;
+pub use worker::WorkerProgress;
 pub use worker::{UnitCursor, Worker};
 
 /// A build side ready to be probed by any number of partitions.
@@ -87,8 +87,8 @@ pub trait PreparedJoin: Debug + Send + Sync {
     /// cursor allocates.
     fn open(&self, reservation: &dyn Memory) -> Result<Box<dyn Cursor>>;
 
-    /// How many items of a self-join are best probed together, at least 1: where there are plenty,
-    /// ranges of probe items start at a multiple of it. A hint, never a promise.
+    /// The number of items of a self-join that are best probed together, at least 1: where there
+    /// are plenty, ranges of probe items start at a multiple of it. A hint, never a promise.
     fn range_unit(&self) -> u32 {
         1
     }

@@ -13,7 +13,7 @@ const SLICE: Size<Duration> = Size { usual: Duration::from_millis(4), small: Dur
 
 /// The progress of a worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Work {
+pub enum WorkerProgress {
     /// The unit is done.
     Done,
     /// The match buffer is full; there is more.
@@ -48,7 +48,7 @@ pub trait Worker: Send {
     /// # Errors
     ///
     /// Where memory is short, or the family's function fails.
-    fn work(&mut self, matches: &mut MatchBuffer) -> Result<Work>;
+    fn work(&mut self, matches: &mut MatchBuffer) -> Result<WorkerProgress>;
 
     /// Leaves out further matches of a probe item of the unit, where that is easy.
     fn retire(&mut self, probe: ItemId);
@@ -87,10 +87,10 @@ impl<W: Worker> UnitCursor<W> {
         matches.begin(number);
         loop {
             match self.worker.work(matches)? {
-                Work::Full => return Ok(Progress::Full),
-                Work::More if started.elapsed() < self.slice => {}
-                Work::More => return Ok(Progress::Yield),
-                Work::Done => break,
+                WorkerProgress::Full => return Ok(Progress::Full),
+                WorkerProgress::More if started.elapsed() < self.slice => {}
+                WorkerProgress::More => return Ok(Progress::Yield),
+                WorkerProgress::Done => break,
             }
         }
         self.unit = None;

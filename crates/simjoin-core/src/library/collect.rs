@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 
 use super::expand::PairSink;
 use super::pairs::{Pair, Pairs};
-use super::search::Search;
+use super::search::PairSearch;
 use crate::error::Result;
 use crate::memory::{Memory, Reservation};
 use crate::util::parallel::sort_unstable_by;
@@ -45,7 +45,7 @@ impl Collected {
     /// All pairs of several threads, in an order by a key that no two pairs share.
     pub(super) fn sorted<K: Ord>(
         all: Vec<Self>,
-        search: &Search<'_>,
+        search: &PairSearch<'_>,
         key: impl Fn(&Pair) -> K + Copy + Sync,
     ) -> Result<Pairs> {
         let (cancel, threads) = (&search.options.cancel, search.options.threads());
@@ -71,10 +71,10 @@ impl PairSink for Collected {
 
 /// A function that is called back with batches of pairs, by one thread at a time, until it breaks.
 pub(super) struct Callback<B, F> {
-    state: Arc<Mutex<State<B, F>>>,
+    state: Arc<Mutex<CallState<B, F>>>,
 }
 
-struct State<B, F> {
+struct CallState<B, F> {
     call: F,
     /// The value that the function broke with.
     broken: Option<B>,
@@ -84,7 +84,7 @@ struct State<B, F> {
 
 impl<B, F> Callback<B, F> {
     pub(super) fn new(call: F) -> Self {
-        Self { state: Arc::new(Mutex::new(State { call, broken: None, is_running: false })) }
+        Self { state: Arc::new(Mutex::new(CallState { call, broken: None, is_running: false })) }
     }
 
     /// The value that the function broke with.

@@ -3,10 +3,10 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use super::index::Index;
+use super::index::BuildIndex;
 use super::pairs::{Pair, SelfPairs};
 use super::probe::{Consumer, OpenUnit};
-use super::search::Search;
+use super::search::PairSearch;
 use crate::engine::{Collection, ItemPair, Match, Pairing, RowGroups, RowPairCounts};
 use crate::error::Result;
 use crate::predicate::Side;
@@ -22,14 +22,14 @@ pub(super) trait PairSink: Send {
 
 /// Computes the scores of matches.
 pub(super) struct Scorer<'a> {
-    search: &'a Search<'a>,
-    index: &'a Index,
+    search: &'a PairSearch<'a>,
+    index: &'a BuildIndex,
     pairs: Vec<ItemPair>,
     scores: Vec<f64>,
 }
 
 impl<'a> Scorer<'a> {
-    pub(super) fn new(search: &'a Search<'a>, index: &'a Index) -> Self {
+    pub(super) fn new(search: &'a PairSearch<'a>, index: &'a BuildIndex) -> Self {
         Self { search, index, pairs: vec![], scores: vec![] }
     }
 
@@ -40,7 +40,7 @@ impl<'a> Scorer<'a> {
         matches: &[Match],
         mut each: impl FnMut(&Match, f64) -> Result<ControlFlow<()>>,
     ) -> Result<ControlFlow<()>> {
-        let Search { probe, matcher, predicate, .. } = self.search;
+        let PairSearch { probe, matcher, predicate, .. } = self.search;
         let in_order = |probed, built| match probe {
             Side::Left => [probed, built],
             Side::Right => [built, probed],
@@ -71,7 +71,7 @@ impl<'a> Scorer<'a> {
 pub(super) struct Expansion<'a, S> {
     scorer: Scorer<'a>,
     build: &'a RowGroups,
-    batch: Batch<S>,
+    batch: PairBuffer<S>,
     probe: Side,
     /// The pairs of one column with itself that are wanted, where one is both sides.
     of_itself: Option<SelfPairs>,
@@ -79,13 +79,13 @@ pub(super) struct Expansion<'a, S> {
 }
 
 /// Pairs on their way to a sink.
-struct Batch<S> {
+struct PairBuffer<S> {
     sink: S,
     pairs: Vec<Pair>,
     len: usize,
 }
 
-impl<S: PairSink> Batch<S> {
+impl<S: PairSink> PairBuffer<S> {
     #[inline]
     fn push(&mut self, left: u32, right: u32, score: f64) -> Result<ControlFlow<()>> {
         self.pairs.push(Pair { left, right, score });
@@ -105,8 +105,8 @@ impl<S: PairSink> Batch<S> {
 
 impl<'a, S: PairSink> Expansion<'a, S> {
     pub(super) fn new(
-        search: &'a Search<'a>,
-        index: &'a Index,
+        search: &'a PairSearch<'a>,
+        index: &'a BuildIndex,
         of_itself: Option<SelfPairs>,
         sink: S,
     ) -> Self {
@@ -114,7 +114,7 @@ impl<'a, S: PairSink> Expansion<'a, S> {
         Self {
             scorer: Scorer::new(search, index),
             build: index.items.groups(),
-            batch: Batch { sink, pairs: vec![], len },
+            batch: PairBuffer { sink, pairs: vec![], len },
             probe: search.probe,
             of_itself,
             is_unordered: search.is_unordered(),
@@ -161,17 +161,17 @@ impl<S: PairSink> Consumer for Expansion<'_, S> {
 }
 
 /// Counts pairs of rows.
-pub(super) struct Count<'a> {
+pub(super) struct PairCounter<'a> {
     build: &'a RowGroups,
     of_itself: Option<SelfPairs>,
     is_unordered: bool,
     pub total: u64,
 }
 
-impl<'a> Count<'a> {
+impl<'a> PairCounter<'a> {
     pub(super) fn new(
-        search: &'a Search<'a>,
-        index: &'a Index,
+        search: &'a PairSearch<'a>,
+        index: &'a BuildIndex,
         of_itself: Option<SelfPairs>,
     ) -> Self {
         let (build, is_unordered) = (index.items.groups(), search.is_unordered());
@@ -194,7 +194,7 @@ impl<'a> Count<'a> {
     }
 }
 
-impl Consumer for Count<'_> {
+impl Consumer for PairCounter<'_> {
     fn take(&mut self, unit: &OpenUnit, matches: &[Match]) -> Result<ControlFlow<()>> {
         let probe = unit.items.groups();
         let is_of_items = Self::is_of_items(self.of_itself, self.is_unordered);

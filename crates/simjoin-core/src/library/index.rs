@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::search::Search;
+use super::search::PairSearch;
 use crate::engine::{
     Collection, DeviceChoice, DeviceRequest, Encoded, EncodedPart, FinishContext, KeyDictionary,
     MatchSpec, PrepareContext, PreparedJoin, ProbeEncoder, StrategyName,
@@ -17,7 +17,7 @@ const LEAST_ROWS: usize = 1 << 10;
 
 /// The items of the build side, ready to be probed.
 #[derive(Debug)]
-pub(super) struct Index {
+pub(super) struct BuildIndex {
     pub items: Arc<dyn Collection>,
     pub encoder: Arc<dyn ProbeEncoder>,
     pub keys: KeyDictionary,
@@ -27,13 +27,13 @@ pub(super) struct Index {
     _memory: Reservation,
 }
 
-impl Index {
+impl BuildIndex {
     /// Indexes the build side of a search.
     ///
     /// # Errors
     ///
     /// When a row cannot be an item, memory is refused, or the search is cancelled.
-    pub(super) fn build(search: &Search<'_>) -> Result<Self> {
+    pub(super) fn build(search: &PairSearch<'_>) -> Result<Self> {
         let memory = search.memory.reservation();
         let parts = encode(search, search.probe.other(), &memory)?;
         let threads = search.options.threads();
@@ -69,7 +69,7 @@ impl Index {
 }
 
 /// Reads the rows of a side, several threads some each.
-fn encode(search: &Search<'_>, side: Side, memory: &dyn Memory) -> Result<Vec<EncodedPart>> {
+fn encode(search: &PairSearch<'_>, side: Side, memory: &dyn Memory) -> Result<Vec<EncodedPart>> {
     let rows = search.rows(side);
     let (threads, cancel) = (search.options.threads(), &search.options.cancel);
     let slice = rows.rows_per_slice(search.options.memory_limit());
@@ -90,7 +90,7 @@ fn encode(search: &Search<'_>, side: Side, memory: &dyn Memory) -> Result<Vec<En
 }
 
 fn prepare(
-    search: &Search<'_>,
+    search: &PairSearch<'_>,
     items: &Arc<dyn Collection>,
     spec: &MatchSpec,
     memory: &dyn Memory,

@@ -6,13 +6,13 @@ use arrow::array::ArrayRef;
 
 use super::collect::{Callback, Collected};
 use super::column::Column;
-use super::expand::{Count, Expansion, PairSink};
-use super::index::Index;
+use super::expand::{Expansion, PairCounter, PairSink};
+use super::index::BuildIndex;
 use super::measure::Measure;
 use super::options::{Options, option_methods};
 use super::pairs::{Pair, Pairs, SelfPairs};
 use super::probe::run;
-use super::search::{Rows, Search};
+use super::search::{PairSearch, SideRows};
 use crate::engine::MatchNeed;
 use crate::error::Result;
 
@@ -203,16 +203,16 @@ impl Join {
     ) -> Result<T> {
         let predicate = self.measure.threshold(self.threshold, self.is_strict)?;
         let [left, right] = arrays;
-        let sides = [Rows::try_new(left)?, Rows::try_new(right)?];
+        let sides = [SideRows::try_new(left)?, SideRows::try_new(right)?];
         let (options, itself) = (&self.options, of_itself.is_some());
-        let search = Search::try_new(self.measure, predicate, options, sides, itself)?;
+        let search = PairSearch::try_new(self.measure, predicate, options, sides, itself)?;
         answer(Question { search, of_itself }).map_err(|error| options.explained(error))
     }
 }
 
 /// A search with the pairs that are wanted of it.
 struct Question<'a> {
-    search: Search<'a>,
+    search: PairSearch<'a>,
     of_itself: Option<SelfPairs>,
 }
 
@@ -234,19 +234,21 @@ impl Question<'_> {
 
     /// Gives the pairs to sinks, one for each thread.
     fn expand<S: PairSink>(&self, sink: impl Fn() -> S) -> Result<Vec<S>> {
-        let index = Index::build(&self.search)?;
+        let index = BuildIndex::build(&self.search)?;
         let expansion = || Expansion::new(&self.search, &index, self.of_itself, sink());
         let all = run(&self.search, &index, expansion)?;
         Ok(all.into_iter().map(Expansion::into_sink).collect())
     }
 
     fn count(mut self) -> Result<u64> {
-        self.search.need = match Count::is_of_items(self.of_itself, self.search.is_unordered()) {
-            true => MatchNeed::Count,
-            false => MatchNeed::Pairs,
-        };
-        let index = Index::build(&self.search)?;
-        let all = run(&self.search, &index, || Count::new(&self.search, &index, self.of_itself))?;
+        self.search.need =
+            match PairCounter::is_of_items(self.of_itself, self.search.is_unordered()) {
+                true => MatchNeed::Count,
+                false => MatchNeed::Pairs,
+            };
+        let index = BuildIndex::build(&self.search)?;
+        let all =
+            run(&self.search, &index, || PairCounter::new(&self.search, &index, self.of_itself))?;
         Ok(all.iter().map(|count| count.total).sum())
     }
 }

@@ -74,7 +74,7 @@ pub enum Measure {
 
 /// The content of the rows that a measure compares.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Content {
+enum ComparedContent {
     Sets,
     Texts,
     Vectors,
@@ -120,9 +120,9 @@ impl Measure {
     /// The names of the strategies that run on the CPU and find pairs by a predicate.
     pub(super) fn strategies(self, predicate: Predicate) -> Vec<&'static str> {
         let data_type = match self.content() {
-            Content::Sets => DataType::new_list(DataType::Int32, true),
-            Content::Texts => DataType::Utf8,
-            Content::Vectors => DataType::new_list(DataType::Float64, true),
+            ComparedContent::Sets => DataType::new_list(DataType::Int32, true),
+            ComparedContent::Texts => DataType::Utf8,
+            ComparedContent::Vectors => DataType::new_list(DataType::Float64, true),
         };
         match self.bind(predicate, [&data_type, &data_type], (None, Devices::default())) {
             Ok(matcher) => {
@@ -133,22 +133,22 @@ impl Measure {
         }
     }
 
-    fn content(self) -> Content {
+    fn content(self) -> ComparedContent {
         match self {
             Self::Jaccard
             | Self::Dice
             | Self::SetCosine
             | Self::Overlap
             | Self::OverlapCoefficient
-            | Self::Containment => Content::Sets,
+            | Self::Containment => ComparedContent::Sets,
             Self::Levenshtein
             | Self::LevenshteinSimilarity
             | Self::DamerauLevenshtein
             | Self::IndelSimilarity
             | Self::Hamming
             | Self::Jaro
-            | Self::JaroWinkler => Content::Texts,
-            Self::Euclidean | Self::CosineDistance | Self::InnerProduct => Content::Vectors,
+            | Self::JaroWinkler => ComparedContent::Texts,
+            Self::Euclidean | Self::CosineDistance | Self::InnerProduct => ComparedContent::Vectors,
         }
     }
 
@@ -213,9 +213,9 @@ impl Measure {
     pub(super) fn family(self, devices: Devices) -> Arc<dyn Family> {
         let Devices { of_sets, of_texts, of_vectors, nearest_vectors } = devices;
         match self.content() {
-            Content::Sets => Arc::new(SetFamily::default().with_devices(of_sets)),
-            Content::Texts => Arc::new(StringFamily::default().with_devices(of_texts)),
-            Content::Vectors => {
+            ComparedContent::Sets => Arc::new(SetFamily::default().with_devices(of_sets)),
+            ComparedContent::Texts => Arc::new(StringFamily::default().with_devices(of_texts)),
+            ComparedContent::Vectors => {
                 Arc::new(VectorFamily::default().with_devices(of_vectors, nearest_vectors))
             }
         }
@@ -229,11 +229,11 @@ impl Measure {
         tokenizer: Option<TextTokenizer>,
     ) -> (DataType, Option<Origin>) {
         match (self.content(), tokenizer) {
-            (Content::Sets, Some(tokenizer)) if is_text(data_type) => {
+            (ComparedContent::Sets, Some(tokenizer)) if is_text(data_type) => {
                 let tokens = DataType::new_list(DataType::Utf8, true);
                 (tokens, Some(Origin::Computed(Arc::new(tokenizer))))
             }
-            (Content::Vectors, _) if has_numbers(data_type) => {
+            (ComparedContent::Vectors, _) if has_numbers(data_type) => {
                 let field = Arc::new(Field::new_list_field(DataType::Float64, true));
                 (DataType::List(field), Some(Origin::Cast(data_type.clone())))
             }

@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use super::index::Index;
+use super::index::BuildIndex;
 use super::pairs::Pair;
-use super::search::Search;
+use super::search::PairSearch;
 use crate::engine::{
     Collection, Cursor, Match, MatchBuffer, ProbeUnit, Progress, RowPairCounts, Scratch,
 };
@@ -56,9 +56,9 @@ pub(super) struct OpenUnit {
 
 /// A part of the probe side: items of the index, or rows.
 #[derive(Debug, Clone)]
-struct Part(Range<usize>);
+struct ProbePart(Range<usize>);
 
-impl Part {
+impl ProbePart {
     fn halves(&self) -> Option<[Self; 2]> {
         let Range { start, end } = self.0;
         let middle = start + (end - start) / 2;
@@ -69,7 +69,7 @@ impl Part {
 /// The parts that no thread has taken. Parts shrink with what is left, so that all threads end at
 /// about the same time (Polychronopoulos, Kuck: "Guided self-scheduling", IEEE Trans. Computers 1987).
 #[derive(Debug)]
-struct Parts {
+struct PartQueue {
     left: AtomicUsize,
     all: usize,
     threads: Threads,
@@ -79,8 +79,8 @@ struct Parts {
     from_behind: bool,
 }
 
-impl Parts {
-    fn of(search: &Search<'_>, index: &Index, threads: Threads) -> Self {
+impl PartQueue {
+    fn of(search: &PairSearch<'_>, index: &BuildIndex, threads: Threads) -> Self {
         let prepared = index.prepared.as_ref();
         let (all, least, most) = match search.itself {
             true => {
@@ -98,14 +98,14 @@ impl Parts {
         Self { left, all, threads, least, most, from_behind: search.itself }
     }
 
-    fn next(&self) -> Option<Part> {
+    fn next(&self) -> Option<ProbePart> {
         let mut left = self.left.load(Relaxed);
         while left > 0 {
             let share = left.div_ceil(PARTS * self.threads.count());
             let len = share.clamp(self.least, self.most).min(left);
             match self.left.compare_exchange_weak(left, left - len, Relaxed, Relaxed) {
-                Ok(_) if self.from_behind => return Some(Part(left - len..left)),
-                Ok(_) => return Some(Part(self.all - left..self.all - left + len)),
+                Ok(_) if self.from_behind => return Some(ProbePart(left - len..left)),
+                Ok(_) => return Some(ProbePart(self.all - left..self.all - left + len)),
                 Err(now) => left = now,
             }
         }
@@ -120,12 +120,12 @@ impl Parts {
 /// The first error of a thread: when memory is refused or the search is cancelled, and the errors of
 /// the consumers.
 pub(super) fn run<C: Consumer>(
-    search: &Search<'_>,
-    index: &Index,
+    search: &PairSearch<'_>,
+    index: &BuildIndex,
     consumer: impl Fn() -> C,
 ) -> Result<Vec<C>> {
     let threads = threads(search, index);
-    let parts = Parts::of(search, index, threads);
+    let parts = PartQueue::of(search, index, threads);
     let shared = Shared {
         search,
         index,
@@ -165,7 +165,7 @@ pub(super) fn run<C: Consumer>(
 }
 
 /// The threads that pay.
-fn threads(search: &Search<'_>, index: &Index) -> Threads {
+fn threads(search: &PairSearch<'_>, index: &BuildIndex) -> Threads {
     let build = index.items.groups().row_count();
     let probe = match search.itself {
         true => index.items.groups().len() as usize,
@@ -177,11 +177,11 @@ fn threads(search: &Search<'_>, index: &Index) -> Threads {
 
 /// The state that all threads of a search share.
 struct Shared<'a> {
-    search: &'a Search<'a>,
-    index: &'a Index,
-    parts: Parts,
+    search: &'a PairSearch<'a>,
+    index: &'a BuildIndex,
+    parts: PartQueue,
     /// Parts of threads that found no memory beside the others.
-    leftovers: Mutex<Vec<Part>>,
+    leftovers: Mutex<Vec<ProbePart>>,
     /// A thread has failed, or its consumer wants no more.
     stop: AtomicBool,
     error: Mutex<Option<Error>>,
@@ -191,7 +191,7 @@ impl Shared<'_> {
     /// The work of a thread. Where memory is short and it `may_leave`, it leaves its parts to others.
     fn work<C: Consumer>(&self, mut consumer: C, may_leave: bool) -> C {
         let _stop = StopOnPanic(&self.stop);
-        let ended = match Worker::try_new(self, may_leave) {
+        let ended = match ProbeThread::try_new(self, may_leave) {
             Ok(mut worker) => worker.run(&mut consumer),
             Err(error) if may_leave && error.is_out_of_memory() => {
                 self.leftovers.lock().extend(self.parts.next());
@@ -232,7 +232,7 @@ impl Wake for Unpark {
 }
 
 /// A thread with a cursor.
-struct Worker<'a> {
+struct ProbeThread<'a> {
     shared: &'a Shared<'a>,
     may_leave: bool,
     cursor: Box<dyn Cursor>,
@@ -240,7 +240,7 @@ struct Worker<'a> {
     scratch: Scratch,
     open: Vec<OpenUnit>,
     /// Parts that were too large for the memory there was, the next one last.
-    waiting: Vec<Part>,
+    waiting: Vec<ProbePart>,
     next_number: u32,
     /// The memory of the cursor, which it outlives.
     memory: Reservation,
@@ -248,7 +248,7 @@ struct Worker<'a> {
     scratch_memory: Reservation,
 }
 
-impl<'a> Worker<'a> {
+impl<'a> ProbeThread<'a> {
     fn try_new(shared: &'a Shared<'a>, may_leave: bool) -> Result<Self> {
         let memory = shared.search.memory.reservation();
         let spec = &shared.index.spec;
@@ -360,7 +360,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    fn feed(&mut self, part: &Part) -> Result<()> {
+    fn feed(&mut self, part: &ProbePart) -> Result<()> {
         let Shared { search, index, .. } = self.shared;
         let memory = self.memory.new_empty();
         let rows = part.0.clone();

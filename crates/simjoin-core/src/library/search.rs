@@ -19,13 +19,13 @@ const BUFFER: usize = 1 << 14;
 
 /// The rows of a side.
 #[derive(Debug, Clone)]
-pub(super) struct Rows {
+pub(super) struct SideRows {
     pub array: ArrayRef,
     /// Rows that take part, where not all do.
     pub filter: Option<BooleanArray>,
 }
 
-impl Rows {
+impl SideRows {
     /// All rows of a column.
     ///
     /// # Errors
@@ -72,14 +72,14 @@ impl Rows {
 
 /// A search for pairs of rows.
 #[derive(Debug)]
-pub(super) struct Search<'a> {
+pub(super) struct PairSearch<'a> {
     pub measure: Measure,
     pub predicate: Predicate,
     pub matcher: Arc<dyn AnyMatcher>,
     pub options: &'a Options,
     pub memory: Arc<Budget>,
     /// The left and the right rows; the same where [`Self::itself`].
-    pub sides: [Rows; 2],
+    pub sides: [SideRows; 2],
     /// Whether one column is both sides.
     pub itself: bool,
     /// The side that is not indexed.
@@ -90,7 +90,7 @@ pub(super) struct Search<'a> {
     pub batch_rows: usize,
 }
 
-impl<'a> Search<'a> {
+impl<'a> PairSearch<'a> {
     /// A search for pairs with their scores. The smaller side is indexed.
     ///
     /// # Errors
@@ -101,7 +101,7 @@ impl<'a> Search<'a> {
         measure: Measure,
         predicate: Predicate,
         options: &'a Options,
-        sides: [Rows; 2],
+        sides: [SideRows; 2],
         itself: bool,
     ) -> Result<Self> {
         let types = sides.each_ref().map(|rows| rows.array.data_type());
@@ -127,7 +127,7 @@ impl<'a> Search<'a> {
         })
     }
 
-    pub(super) fn rows(&self, side: Side) -> &Rows {
+    pub(super) fn rows(&self, side: Side) -> &SideRows {
         &self.sides[side as usize]
     }
 

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use crate::engine::{
-    Cursor, Funnel, MatchBuffer, Pairing, PrepareContext, PreparedJoin, UnitCursor, Work, Worker,
+    Cursor, Funnel, MatchBuffer, Pairing, PrepareContext, PreparedJoin, UnitCursor, Worker,
+    WorkerProgress,
 };
 use crate::error::Result;
 use crate::memory::Memory;
@@ -185,9 +186,9 @@ impl Worker for FilterVerifyWorker {
         Ok(())
     }
 
-    fn work(&mut self, matches: &mut MatchBuffer) -> Result<Work> {
+    fn work(&mut self, matches: &mut MatchBuffer) -> Result<WorkerProgress> {
         if !SelfMatches::give_rest(&mut self.itself, matches, &mut self.self_matches) {
-            return Ok(Work::Full);
+            return Ok(WorkerProgress::Full);
         }
         if let Some(mut chunk) = self.idle.take() {
             let (number, sets) = &self.unit;
@@ -199,11 +200,11 @@ impl Worker for FilterVerifyWorker {
         let verified = self.verifier.verify(matches);
         self.verify_nanos += started.elapsed().as_nanos() as u64;
         let Some(chunk) = verified else {
-            return Ok(if matches.is_full() { Work::Full } else { Work::More });
+            return Ok(if matches.is_full() { WorkerProgress::Full } else { WorkerProgress::More });
         };
         let ends_unit = chunk.ends_unit;
         self.idle = Some(chunk);
-        Ok(if ends_unit { Work::Done } else { Work::More })
+        Ok(if ends_unit { WorkerProgress::Done } else { WorkerProgress::More })
     }
 
     fn retire(&mut self, probe: SetId) {

@@ -10,7 +10,7 @@ use crate::set::candidates::CandidateChunk;
 use crate::set::join_spec::SetUnit;
 use crate::set::runs::SetId;
 
-/// How far a candidate source came.
+/// The progress of a candidate source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SourceProgress {
     /// The chunk is full, or the time slice used up.

@@ -34,7 +34,7 @@ pub struct SetCollection {
 
 /// The parts of a [`SetCollection`], checked by [`SetCollection::from_parts`] in debug builds.
 #[derive(Debug, Default)]
-pub struct Parts {
+pub struct SetParts {
     pub tokens: Vec<u32>,
     pub offsets: Vec<u64>,
     pub unknown: Vec<u32>,
@@ -50,8 +50,8 @@ impl SetCollection {
     /// At most so many ranks have their frequencies kept.
     pub(crate) const MOST_FREQUENCIES: usize = 1 << 10;
 
-    pub(crate) fn from_parts(parts: Parts) -> Self {
-        let Parts {
+    pub(crate) fn from_parts(parts: SetParts) -> Self {
+        let SetParts {
             tokens,
             offsets,
             unknown,
@@ -115,7 +115,7 @@ impl SetCollection {
         self.offsets[..sets].partition_point(|&offset| offset < token) as SetId
     }
 
-    /// How many tokens of the set are outside the dictionary.
+    /// The number of the set's tokens that are outside the dictionary.
     #[inline]
     pub fn unknown(&self, set: SetId) -> u32 {
         self.unknown.get(set as usize).copied().unwrap_or(0)
@@ -142,7 +142,7 @@ impl SetCollection {
         &mut self.groups
     }
 
-    /// How many rows hold a set.
+    /// The number of rows that hold a set.
     #[inline]
     pub fn row_count_of(&self, set: SetId) -> u32 {
         self.groups.row_count_of(set)

@@ -49,7 +49,7 @@ const CACHE: f64 = 24e6;
 
 /// The parts of a filter and its verifier that the estimate chooses.
 #[derive(Debug, Clone, Copy)]
-pub struct Parts {
+pub struct FilterChoice {
     /// The width of the signatures of postings (PPJoin), in words of 32 bits.
     pub words: usize,
     /// Whether the bitmap filter stands in front of verification.
@@ -61,7 +61,7 @@ pub struct Parts {
 /// Candidates in front of the bitmap filter.
 #[derive(Debug, Clone, Copy)]
 pub struct Filtered {
-    /// [`Parts::words`].
+    /// [`FilterChoice::words`].
     pub words: usize,
     /// Nanoseconds of a core until the candidates are found, and those among them in which others wait.
     pub nanos: f64,
@@ -78,14 +78,14 @@ impl Filtered {
     }
 
     /// Verification of all candidates, or of those that the bitmap filter lets pass.
-    fn verified(&self, join: &SetJoin, deciding: Deciding) -> [Parts; 2] {
+    fn verified(&self, join: &SetJoin, deciding: Deciding) -> [FilterChoice; 2] {
         let statistics = &join.statistics;
         let Self { words, nanos, alone, candidates, signed: share } = *self;
         let parts = |signed: bool, filter: f64, left: f64| {
             let behind = deciding(statistics, left);
             let cpu = nanos - alone + filter + behind.cpu;
             let cost = Cost { cpu, setup: behind.setup + alone, ..behind };
-            Parts { words, signed, cost }
+            FilterChoice { words, signed, cost }
         };
         let sign = statistics.signed_tokens(&join.spec) * nanos::SIGN;
         let bytes = 8.0 * statistics.sets * join.signature_words() as f64;
@@ -108,7 +108,7 @@ pub fn on_cpu(statistics: &Statistics, candidates: f64) -> Cost {
 }
 
 /// The parts of AllPairs that take the least time on the threads of the join.
-pub fn all_pairs(join: &SetJoin, deciding: Deciding) -> Parts {
+pub fn all_pairs(join: &SetJoin, deciding: Deciding) -> FilterChoice {
     let Statistics { postings, .. } = join.statistics;
     // Nearly every posting is another pair.
     let nanos = 2.0 * nanos::lookups(&join.statistics) + postings * nanos::COUNT;
@@ -116,7 +116,7 @@ pub fn all_pairs(join: &SetJoin, deciding: Deciding) -> Parts {
 }
 
 /// The parts of PPJoin that take the least time on the threads of the join.
-pub fn positional(join: &SetJoin, deciding: Deciding) -> Parts {
+pub fn positional(join: &SetJoin, deciding: Deciding) -> FilterChoice {
     let widths = SuffixTest::WIDTHS.into_iter().enumerate();
     let filtered: Vec<_> = widths.map(|(width, words)| postings(join, width, words)).collect();
     cheapest(join, deciding, &filtered)
@@ -130,11 +130,11 @@ pub fn indexed(join: &SetJoin) -> f64 {
 
 /// The verification of candidates from one of several filters that takes the least time on the threads
 /// of the join.
-pub fn cheapest(join: &SetJoin, deciding: Deciding, filtered: &[Filtered]) -> Parts {
-    let elapsed = |parts: &Parts| parts.cost.elapsed(join.statistics.threads);
+pub fn cheapest(join: &SetJoin, deciding: Deciding, filtered: &[Filtered]) -> FilterChoice {
+    let elapsed = |parts: &FilterChoice| parts.cost.elapsed(join.statistics.threads);
     let parts = filtered.iter().flat_map(|filtered| filtered.verified(join, deciding));
     let least = parts.min_by(|a, b| elapsed(a).total_cmp(&elapsed(b)));
-    least.unwrap_or(Parts { words: 0, signed: false, cost: Cost::cpu(f64::INFINITY) })
+    least.unwrap_or(FilterChoice { words: 0, signed: false, cost: Cost::cpu(f64::INFINITY) })
 }
 
 /// PPJoin's candidates from posting lists with signatures of `words` words, those of

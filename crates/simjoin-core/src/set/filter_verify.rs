@@ -7,7 +7,7 @@ use crate::error::Result;
 use crate::set::candidate_join::CandidateJoin;
 use crate::set::candidate_source::CandidateFilter;
 use crate::set::collection::SetCollection;
-use crate::set::costs::{self, Deciding, Parts};
+use crate::set::costs::{self, Deciding, FilterChoice};
 use crate::set::filter::{PositionalIndex, PrefixIndex, SignatureScheme};
 use crate::set::join::SetJoin;
 use crate::set::join_spec::JoinSpec;
@@ -52,7 +52,7 @@ impl Strategy<SetJoin> for FilterVerify {
 
 impl FilterVerify {
     /// The parts that take the least time where candidates are decided at this cost.
-    pub fn cheapest(self, join: &SetJoin, deciding: Deciding) -> Parts {
+    pub fn cheapest(self, join: &SetJoin, deciding: Deciding) -> FilterChoice {
         match self {
             Self::AllPairs => costs::all_pairs(join, deciding),
             Self::PPJoin => costs::positional(join, deciding),
@@ -80,7 +80,7 @@ impl FilterVerify {
     pub fn candidates(
         self,
         join: &SetJoin,
-        Parts { words, signed, .. }: Parts,
+        FilterChoice { words, signed, .. }: FilterChoice,
         context: PrepareContext<'_>,
     ) -> Result<CandidateJoin> {
         let scheme = signed.then(|| join.scheme());

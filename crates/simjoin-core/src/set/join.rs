@@ -8,7 +8,7 @@ use crate::error::Result;
 use crate::set::collection::SetCollection;
 use crate::set::filter::{SignatureScheme, SuffixTest};
 use crate::set::join_spec::JoinSpec;
-use crate::set::sample::{Extent, Sampled, expected_share};
+use crate::set::sample::{SampleExtent, Sampled, expected_share};
 use crate::set::statistics::Statistics;
 
 /// Joins estimated to take less (nanoseconds of a core) are not worth a sample.
@@ -66,7 +66,7 @@ impl SetJoin {
     ///
     /// When the work is cancelled.
     pub fn sample(&mut self, context: PrepareContext<'_>) -> Result<()> {
-        self.sample_to(Extent::Full, context)
+        self.sample_to(SampleExtent::Full, context)
     }
 
     /// Tries the signatures of a few pairs, in some ten microseconds, where no pairs have been tried and `nanos`,
@@ -84,12 +84,12 @@ impl SetJoin {
         const LEAST: f64 = 5e5;
         const FAR: f64 = 2.0;
         if self.quickest > LEAST && nanos < FAR * self.quickest {
-            self.sample_to(Extent::Brief, context)?;
+            self.sample_to(SampleExtent::Brief, context)?;
         }
         Ok(())
     }
 
-    fn sample_to(&mut self, extent: Extent, context: PrepareContext<'_>) -> Result<()> {
+    fn sample_to(&mut self, extent: SampleExtent, context: PrepareContext<'_>) -> Result<()> {
         if self.sampled.is_none() {
             let Self { build, spec, statistics, quickest, .. } = self;
             let how = (*quickest, extent);
@@ -128,7 +128,7 @@ impl SetJoin {
         self.sampled.as_ref().map_or(0.0, |s| s.signatures.get(words - 1).copied().unwrap_or(0.0))
     }
 
-    /// How signatures are made.
+    /// The scheme by which signatures are made.
     pub fn scheme(&self) -> SignatureScheme {
         match &self.sampled {
             Some(sampled) => sampled.scheme.clone(),

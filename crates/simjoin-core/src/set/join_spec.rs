@@ -23,7 +23,7 @@ pub struct JoinSpec {
     pub candidate_chunk: usize,
     /// The form of the vector kernels.
     pub simd: Simd,
-    /// How a GPU is used, where one is.
+    /// The use of a GPU, where one is used.
     pub gpu: GpuOptions,
     /// The sizes of what the search does at a time.
     pub tuning: Tuning,
@@ -70,8 +70,8 @@ impl JoinSpec {
         (!equal_only).then_some((size, greatest))
     }
 
-    /// How many tokens of a build set of this size, rarest first, are indexed, so that a probe set
-    /// finds it under one of them; 0 where none looks for it.
+    /// The number of tokens of a build set of this size, rarest first, that are indexed, so that a
+    /// probe set finds it under one of them; 0 where none looks for it.
     pub fn indexed_prefix(&self, size: u32) -> u32 {
         let role = self.probe_role.other();
         if self.pairing == Pairing::All {

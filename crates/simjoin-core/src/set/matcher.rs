@@ -19,7 +19,7 @@ use crate::set::candidates::CandidateChunk;
 use crate::set::collection::SetCollection;
 use crate::set::encode::builder::Tokenizers;
 use crate::set::encode::finish::{finish, finish_growth};
-use crate::set::encode::partners::Partners;
+use crate::set::encode::partners::BuildSizes;
 use crate::set::encode::stored_tokens::StoredTokens;
 use crate::set::encode::{BuildEncoder, ProbeEncoder, ProbeScratch};
 use crate::set::filter::PositionalSource;
@@ -122,7 +122,7 @@ impl Encoding for SetMatcher {
         let partners = match context.probe {
             Some(side) => {
                 let bounds = Bounds::of(&self.predicate)?;
-                Some(Partners::new(bounds, Role::of(self.predicate.call, side), sets.runs()))
+                Some(BuildSizes::new(bounds, Role::of(self.predicate.call, side), sets.runs()))
             }
             None => None,
         };

@@ -312,7 +312,7 @@ impl Bounds {
         self.min_overlap(role, size, partner)
     }
 
-    /// How many of the set's tokens, rarest first, can hold its first common token with a
+    /// The number of the set's tokens, rarest first, that can hold its first common token with a
     /// partner of at least `least_partner` tokens: `size - least overlap + 1`, 0 when no partner
     /// matches.
     pub fn prefix_len(&self, role: Role, size: u32, least_partner: u32) -> u32 {

@@ -1,12 +1,12 @@
-//! How fast this processor runs a kernel that estimates of costs are made of.
+//! The speed of this processor in the kernels that estimates of costs are made of.
 
 use std::sync::OnceLock;
 
 use crate::simd::{Form, Simd};
 use crate::tuning::Tuning;
 
-/// How much longer a kernel takes, on data in the cache, than the constants of the estimates say. They
-/// come from joins on an AMD EPYC with AVX-512. The strategy or filter that has the kernel has its rate.
+/// The time of a kernel, on data in the cache, by that which the constants of the estimates say. They come from
+/// joins on an AMD EPYC with AVX-512. The strategy or filter that has the kernel has its rate.
 #[derive(Debug)]
 pub(in crate::set) struct Rate {
     /// The rate that is expected of a form of the kernel.

@@ -34,7 +34,7 @@ const BRIEF_POOL: u32 = 48;
 
 /// The extent of a sample.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Extent {
+pub(super) enum SampleExtent {
     /// Signatures of few sets.
     Brief,
     /// Signatures and postings.
@@ -59,15 +59,17 @@ impl Sampled {
         build: &SetCollection,
         spec: &JoinSpec,
         statistics: &Statistics,
-        (estimate, extent): (f64, Extent),
+        (estimate, extent): (f64, SampleExtent),
         context: PrepareContext<'_>,
     ) -> Result<Self> {
         let scheme = SignatureScheme::fit(build);
         // Fewer sets suffice where they are large: the tokens tried are bounded.
         let average = (statistics.average_size() as u32).max(1);
         let affordable = match extent {
-            Extent::Brief => BRIEF_POOL,
-            Extent::Full => (2.0 * SHARE * estimate / PAIR).sqrt().clamp(POOL.0, POOL.1) as u32,
+            SampleExtent::Brief => BRIEF_POOL,
+            SampleExtent::Full => {
+                (2.0 * SHARE * estimate / PAIR).sqrt().clamp(POOL.0, POOL.1) as u32
+            }
         };
         let wanted = affordable.min(TOKENS / average).max(16);
         let sets: Vec<SetId> = Evenly::new(build.len(), wanted).iter().collect();
@@ -75,7 +77,7 @@ impl Sampled {
         let tries = POSTINGS.min(f64::from(16 * TOKENS / average)).max(16.0);
         let passed = 2 * sets.len().max(1) * average as usize;
         let affordable = (SHARE * estimate / PASS).clamp(PASSED.0, PASSED.1);
-        let most = if extent == Extent::Brief { 0 } else { SUFFIX_PAIRS };
+        let most = if extent == SampleExtent::Brief { 0 } else { SUFFIX_PAIRS };
         let suffix_pairs = (affordable as usize / passed).min(most);
         let expected = statistics.postings / statistics.admissible_pairs.max(1.0)
             * (sets.len() * suffix_pairs) as f64;

@@ -5,7 +5,7 @@ use crate::engine::{EncodeInput, PlaceReader, RowPlace};
 use crate::error::Result;
 use crate::set::encode::batch::{BatchTokens, LocatedRows};
 use crate::set::encode::distinct::check_size;
-use crate::values::dictionary::{Dictionary, Key, mix};
+use crate::values::dictionary::{Dictionary, DictionaryKey, mix};
 
 /// Reads the size and a hash of each row's set.
 #[derive(Debug, Default)]
@@ -61,11 +61,13 @@ impl PlaceReader for ShapeReader {
 }
 
 /// The hash of a token by its content.
-fn hash_of(token: Key<'_>) -> u64 {
+fn hash_of(token: DictionaryKey<'_>) -> u64 {
     match token {
-        Key::Integer(token) => mix(token.bits ^ u64::from(token.negative).rotate_right(1)),
-        Key::Word(word) => mix(word),
-        Key::Bytes(_, hash) => mix(u64::from(hash)),
+        DictionaryKey::Integer(token) => {
+            mix(token.bits ^ u64::from(token.negative).rotate_right(1))
+        }
+        DictionaryKey::Word(word) => mix(word),
+        DictionaryKey::Bytes(_, hash) => mix(u64::from(hash)),
     }
 }
 

@@ -25,7 +25,7 @@ use crate::set::encode::distinct::{NO_SET, check_size};
 use crate::set::encode::stored_tokens::StoredTokens;
 use crate::values::ValueSet;
 use crate::values::byte_tokens::{ByteTokens, unpack};
-use crate::values::dictionary::{Key, mix};
+use crate::values::dictionary::{DictionaryKey, mix};
 use crate::values::tokens::{Tokens, with_byte_tokens};
 
 /// Bytes of text or binary tokens in one batch, a single larger row aside.
@@ -117,8 +117,8 @@ pub(crate) struct Unload<'a> {
     encoder: &'a BuildEncoder,
     kind: StoredTokens,
     /// The keys of the encoder's sets by their ids, where the join has some.
-    keys: Option<Vec<Key<'a>>>,
-    tokens: Vec<Key<'a>>,
+    keys: Option<Vec<DictionaryKey<'a>>>,
+    tokens: Vec<DictionaryKey<'a>>,
 }
 
 impl<'a> Unload<'a> {
@@ -130,7 +130,7 @@ impl<'a> Unload<'a> {
 
     /// The bytes of an unload of this encoder.
     pub(crate) fn footprint(encoder: &BuildEncoder, keys: &KeyDictionary) -> usize {
-        (encoder.dictionary.len() as usize + keys.len() as usize) * size_of::<Key<'_>>()
+        (encoder.dictionary.len() as usize + keys.len() as usize) * size_of::<DictionaryKey<'_>>()
     }
 
     /// The sizes of the sets of the first rows, at most `count` of them.
@@ -162,12 +162,12 @@ impl engine::Unload for Unload<'_> {
                 }
                 let keys = self.keys.as_ref();
                 match keys.and_then(|keys| keys.get(sets.key(set) as usize)) {
-                    Some(Key::Word(word)) => {
+                    Some(DictionaryKey::Word(word)) => {
                         let (bytes, len) = unpack(*word);
                         builder.end_row(Some(&bytes[..len]))?;
                     }
-                    Some(Key::Bytes(bytes, _)) => builder.end_row(Some(bytes))?,
-                    Some(Key::Integer(_)) | None => builder.end_row(None)?,
+                    Some(DictionaryKey::Bytes(bytes, _)) => builder.end_row(Some(bytes))?,
+                    Some(DictionaryKey::Integer(_)) | None => builder.end_row(None)?,
                 }
             }
             if builder.is_full() {
@@ -312,16 +312,20 @@ impl Builder {
         Ok(())
     }
 
-    fn push_key(&mut self, key: Key<'_>) -> Result<()> {
+    fn push_key(&mut self, key: DictionaryKey<'_>) -> Result<()> {
         match (self.kind, key) {
-            (StoredTokens::Signed, Key::Integer(token)) => self.signed.push(token.bits as i64),
-            (StoredTokens::Unsigned, Key::Integer(token)) => self.unsigned.push(token.bits),
-            (_, Key::Word(word)) => {
+            (StoredTokens::Signed, DictionaryKey::Integer(token)) => {
+                self.signed.push(token.bits as i64)
+            }
+            (StoredTokens::Unsigned, DictionaryKey::Integer(token)) => {
+                self.unsigned.push(token.bits)
+            }
+            (_, DictionaryKey::Word(word)) => {
                 let (bytes, len) = unpack(word);
                 self.push_bytes(&bytes[..len])?;
             }
-            (_, Key::Bytes(bytes, _)) => self.push_bytes(bytes)?,
-            (StoredTokens::Bytes, Key::Integer(_)) => {
+            (_, DictionaryKey::Bytes(bytes, _)) => self.push_bytes(bytes)?,
+            (StoredTokens::Bytes, DictionaryKey::Integer(_)) => {
                 return exec_err!("an integer among text tokens");
             }
         }

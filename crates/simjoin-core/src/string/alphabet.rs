@@ -45,13 +45,13 @@ pub(super) fn scalar_bits(text: &str) -> u64 {
     text.chars().fold(0, |bits, scalar| bits | 1 << bit(scalar))
 }
 
-/// How often each scalar occurs.
-struct Counts {
+/// The number of occurrences of each scalar.
+struct ScalarCounts {
     ascii: [u64; ASCII],
     others: HashMap<char, u64, FixedState>,
 }
 
-impl Counts {
+impl ScalarCounts {
     fn new() -> Self {
         Self { ascii: [0; ASCII], others: HashMap::default() }
     }
@@ -133,7 +133,7 @@ impl Alphabet {
         /// Bytes counted between two looks at the flag.
         const CHECK_EVERY: usize = 1 << 18;
         let counted = map(threads, tasks, |texts| {
-            let (mut counts, mut bytes) = (Counts::new(), CHECK_EVERY);
+            let (mut counts, mut bytes) = (ScalarCounts::new(), CHECK_EVERY);
             for text in texts {
                 bytes += text.len();
                 if bytes >= CHECK_EVERY {
@@ -144,7 +144,7 @@ impl Alphabet {
             }
             Ok(counts)
         })?;
-        let mut counts = Counts::new();
+        let mut counts = ScalarCounts::new();
         counted.into_iter().for_each(|more| counts.merge(more));
         let ascii = (0_u8..).zip(counts.ascii).map(|(byte, count)| (char::from(byte), count));
         let mut ranked: Vec<(char, u64)> =

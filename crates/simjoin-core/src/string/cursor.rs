@@ -9,10 +9,10 @@ use super::decide::Decider;
 use super::finder::{Finder, ProbeCodes, scratch_bytes};
 use super::function::StringFunction;
 use super::join::StringJoin;
-use super::threshold::Limits;
+use super::threshold::AllowedDifferences;
 use crate::engine::{
-    self, Funnel, ItemId, KeyId, Match, MatchBuffer, MatchNeed, Pairing, RowPairCounts, Work,
-    Worker,
+    self, Funnel, ItemId, KeyId, Match, MatchBuffer, MatchNeed, Pairing, RowPairCounts, Worker,
+    WorkerProgress,
 };
 use crate::error::{Result, exec_err};
 use crate::memory::Reservation;
@@ -26,7 +26,7 @@ pub fn scratch_bytes_of(join: &StringJoin) -> usize {
 }
 
 /// The unit that is being probed.
-struct Unit {
+struct CurrentUnit {
     items: Arc<Strings>,
     /// The items behind the present one.
     rest: Range<ItemId>,
@@ -34,29 +34,29 @@ struct Unit {
 
 /// The item that is looked for among the build items.
 #[derive(Default)]
-struct Probe {
+struct ProbeItem {
     item: ItemId,
     /// The places of the runs behind the present one.
     runs: Range<usize>,
     /// The place of the present run, and its items that have not been looked at.
     run: usize,
     items: Range<ItemId>,
-    limits: Limits,
+    limits: AllowedDifferences,
     is_retired: bool,
 }
 
 /// The runs of build items that may match probe items of one key and one length.
 #[derive(Default)]
-struct Partners {
+struct PartnerRuns {
     /// The key and the length.
     of: Option<(KeyId, u32)>,
     /// The places of the runs.
     runs: Range<usize>,
     /// The limits of matches with each run, as far as they have been asked for; `None` where there are none.
-    limits: Vec<Option<Limits>>,
+    limits: Vec<Option<AllowedDifferences>>,
 }
 
-impl Partners {
+impl PartnerRuns {
     /// Takes up the items of a run of probe items.
     ///
     /// # Errors
@@ -76,7 +76,7 @@ impl Partners {
 
     /// The limits of matches with the items of one of the runs.
     #[inline]
-    fn limits(&mut self, join: &StringJoin, run: usize) -> Option<Limits> {
+    fn limits(&mut self, join: &StringJoin, run: usize) -> Option<AllowedDifferences> {
         let (_, len) = self.of?;
         let known = self.runs.start + self.limits.len();
         for partner in join.build.runs().get(known..=run).unwrap_or_default() {
@@ -91,10 +91,10 @@ pub struct StringWorker {
     join: Arc<StringJoin>,
     finder: Finder,
     decider: Decider,
-    unit: Option<Unit>,
+    unit: Option<CurrentUnit>,
     /// The partners of the last probe item.
-    partners: Partners,
-    probe: Probe,
+    partners: PartnerRuns,
+    probe: ProbeItem,
     /// Build items that the filter has left of the present slice, with the distances of codes where it
     /// computes them, and how many of them are decided.
     found: Vec<(ItemId, u32)>,
@@ -122,8 +122,8 @@ impl StringWorker {
             finder,
             decider,
             unit: None,
-            partners: Partners::default(),
-            probe: Probe::default(),
+            partners: PartnerRuns::default(),
+            probe: ProbeItem::default(),
             found: vec![],
             decided: 0,
             funnel: Funnel::default(),
@@ -137,7 +137,7 @@ impl StringWorker {
         let Some(item) = unit.rest.next() else { return Ok(false) };
         let Some(run) = unit.items.run_of(item) else { return Ok(true) };
         self.partners.begin(&self.join, run)?;
-        self.probe = Probe { item, runs: self.partners.runs.clone(), ..Probe::default() };
+        self.probe = ProbeItem { item, runs: self.partners.runs.clone(), ..ProbeItem::default() };
         self.decider.begin(&unit.items, item);
         Ok(true)
     }
@@ -145,7 +145,7 @@ impl StringWorker {
     /// Looks at the next build items of the present probe item; how much work that was, `None` where none
     /// is left.
     fn search(&mut self, matches: &mut MatchBuffer) -> Option<usize> {
-        let Probe { item, runs, run, items, limits, is_retired } = &mut self.probe;
+        let ProbeItem { item, runs, run, items, limits, is_retired } = &mut self.probe;
         if *is_retired {
             return None;
         }
@@ -176,7 +176,7 @@ impl StringWorker {
     }
 
     /// Decides the build items that were found; why it stopped, unless all are decided.
-    fn decide(&mut self, matches: &mut MatchBuffer) -> Option<Work> {
+    fn decide(&mut self, matches: &mut MatchBuffer) -> Option<WorkerProgress> {
         let Some(unit) = &self.unit else { return None };
         let (join, probe) = (&self.join, self.probe.item);
         let (spec, limits, text) = (&join.spec, self.probe.limits, unit.items.text(probe));
@@ -185,11 +185,11 @@ impl StringWorker {
         let mut work = 0;
         while let Some(&found) = self.found.get(self.decided) {
             if matches.is_full() {
-                stopped = Some(Work::Full);
+                stopped = Some(WorkerProgress::Full);
                 break;
             }
             if work > Decider::SLICE {
-                stopped = Some(Work::More);
+                stopped = Some(WorkerProgress::More);
                 break;
             }
             self.decided += 1;
@@ -259,12 +259,12 @@ impl Worker for StringWorker {
     type Items = Strings;
 
     fn begin(&mut self, unit: engine::Unit<Strings>) -> Result<()> {
-        self.unit = Some(Unit { items: unit.items, rest: unit.range });
-        self.probe = Probe::default();
+        self.unit = Some(CurrentUnit { items: unit.items, rest: unit.range });
+        self.probe = ProbeItem::default();
         Ok(())
     }
 
-    fn work(&mut self, matches: &mut MatchBuffer) -> Result<Work> {
+    fn work(&mut self, matches: &mut MatchBuffer) -> Result<WorkerProgress> {
         /// Build items looked at in a millisecond at least.
         const SLICE: usize = 1 << 16;
         /// Pairs whose decision takes longer than two looks at the clock.
@@ -284,11 +284,11 @@ impl Worker for StringWorker {
                 None if self.next_probe()? => 8,
                 None => {
                     self.unit = None;
-                    return Ok(Work::Done);
+                    return Ok(WorkerProgress::Done);
                 }
             };
         }
-        Ok(Work::More)
+        Ok(WorkerProgress::More)
     }
 
     fn retire(&mut self, probe: ItemId) {

@@ -5,7 +5,7 @@ use super::collection::Strings;
 use super::function::StringFunction;
 use super::page::Page;
 use super::rules::{self, Cancelled, Damerau, Edits, Indel, Levenshtein, Scratch, Symbol};
-use super::threshold::{Limits, Threshold};
+use super::threshold::{AllowedDifferences, Threshold};
 use super::value::{PairWork, Scalars, with_symbols};
 use crate::engine::{ItemId, MatchNeed};
 
@@ -61,7 +61,7 @@ impl Decider {
         probe: &str,
         build: &Strings,
         (item, distance): (ItemId, u32),
-        limits: Limits,
+        limits: AllowedDifferences,
         work: &mut usize,
     ) -> Option<u32> {
         *work += 1;
@@ -80,13 +80,18 @@ impl Decider {
     /// Whether the probe text and a build text lack more scalars of each other than a match allows, by the bits of
     /// their scalars.
     #[inline]
-    fn lacks_too_many(&self, build: Option<u64>, limits: Limits) -> bool {
+    fn lacks_too_many(&self, build: Option<u64>, limits: AllowedDifferences) -> bool {
         let (Some(probe), Some(build)) = (self.scalar_bits, build) else { return false };
         let [beyond, lacking] = limits.surplus;
         (probe & !build).count_ones() > beyond || (build & !probe).count_ones() > lacking
     }
 
-    fn verify(&mut self, texts: [&str; 2], limits: Limits, work: &mut usize) -> Option<u32> {
+    fn verify(
+        &mut self,
+        texts: [&str; 2],
+        limits: AllowedDifferences,
+        work: &mut usize,
+    ) -> Option<u32> {
         let [probe, build] = texts;
         self.verified += 1;
         *work += 16 + probe.len() * build.len().div_ceil(64);
@@ -98,7 +103,7 @@ impl Decider {
 
 struct Decide<'a> {
     threshold: Threshold,
-    limits: Limits,
+    limits: AllowedDifferences,
     scratch: &'a mut Scratch,
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::collection::Strings;
 use super::deletions::{
-    Deletions, MAX_K, Own, OwnProbes, OwnSearcher, Probes, Searcher, Symbols, residuals,
+    DeletionProbes, Deletions, MAX_K, Own, OwnProbes, OwnSearcher, Searcher, Symbols, residuals,
 };
 use super::join::StringJoin;
 use super::rules::Symbol;
@@ -109,10 +109,12 @@ impl Strategy<StringJoin> for Neighbourhoods {
         let wide = if is_ascii { vec![] } else { build.text.chars().map(u32::from).collect() };
         let how = Indexing { edits, pairing: join.spec.pairing(), threads, cancel };
         let index = match is_ascii {
-            true => Index::of(&build, ascii(&build), how),
-            false => {
-                Index::of(&build, Symbols { symbols: &wide[..], starts: &build.code_starts }, how)
-            }
+            true => ResidualIndex::of(&build, ascii(&build), how),
+            false => ResidualIndex::of(
+                &build,
+                Symbols { symbols: &wide[..], starts: &build.code_starts },
+                how,
+            ),
         };
         let Some(index) = index? else {
             return resources_err!(
@@ -125,7 +127,7 @@ impl Strategy<StringJoin> for Neighbourhoods {
         let spec = join.spec;
         let longest = build.runs().iter().map(|run| run.len).max().unwrap_or(0);
         let (index, wide) = (Arc::new(index), wide.into());
-        Ok(Arc::new(Prepared { build, index, wide, edits, longest, spec }))
+        Ok(Arc::new(PreparedDeletions { build, index, wide, edits, longest, spec }))
     }
 }
 
@@ -139,14 +141,14 @@ fn ascii(strings: &Strings) -> Symbols<'_, u8> {
 
 /// An index of the residuals of the build texts.
 #[derive(Debug)]
-enum Index {
+enum ResidualIndex {
     /// An index for any probe texts.
     Any(Deletions),
     /// An index for the build texts as probes, each pair once.
     Own(Own),
 }
 
-/// How an index is made.
+/// The settings by which an index is made.
 struct Indexing<'a> {
     edits: u32,
     pairing: Pairing,
@@ -154,7 +156,7 @@ struct Indexing<'a> {
     cancel: &'a CancelFlag,
 }
 
-impl Index {
+impl ResidualIndex {
     /// The index of all build texts; `None` where they are too many.
     fn of<T: Symbol>(
         build: &Strings,
@@ -181,9 +183,9 @@ impl Index {
 
 /// An index of the build side.
 #[derive(Debug, Clone)]
-struct Prepared {
+struct PreparedDeletions {
     build: Arc<Strings>,
-    index: Arc<Index>,
+    index: Arc<ResidualIndex>,
     /// The scalars of the build texts, unless all are ASCII.
     wide: Arc<[u32]>,
     edits: u32,
@@ -192,7 +194,7 @@ struct Prepared {
     spec: MatchSpec,
 }
 
-impl PreparedJoin for Prepared {
+impl PreparedJoin for PreparedDeletions {
     fn open(&self, reservation: &dyn Memory) -> Result<Box<dyn Cursor>> {
         // A number for each item, and what is met and found of some probes.
         let reservation = reservation.new_empty();
@@ -222,7 +224,7 @@ enum ProbeSymbols {
 }
 
 impl ProbeSymbols {
-    fn of(items: &Arc<Strings>, join: &Prepared) -> Self {
+    fn of(items: &Arc<Strings>, join: &PreparedDeletions) -> Self {
         let narrow =
             |scalar: char| u8::try_from(scalar).ok().filter(u8::is_ascii).unwrap_or(u8::MAX);
         match join.wide.is_empty() {
@@ -236,7 +238,7 @@ impl ProbeSymbols {
 
 /// Looks some probe texts up at a time.
 struct NeighbourLookup {
-    join: Prepared,
+    join: PreparedDeletions,
     /// The texts of the unit, and their symbols.
     unit: Option<(Arc<Strings>, ProbeSymbols)>,
     searcher: Searcher,
@@ -252,7 +254,7 @@ impl NeighbourLookup {
     /// `None` at the end of the unit.
     fn next_probes(&self, unit: &mut Unit<Strings>) -> Option<Range<ItemId>> {
         const RESIDUALS: u64 = 1 << 12;
-        let Prepared { edits, longest, .. } = self.join;
+        let PreparedDeletions { edits, longest, .. } = self.join;
         let Unit { items, range: rest, .. } = unit;
         let first = rest.start;
         let mut left = RESIDUALS;
@@ -298,14 +300,14 @@ impl Lookup for NeighbourLookup {
     fn look_up(&mut self, unit: &mut Unit<Strings>, found: &mut Vec<Match>) -> Result<Option<u64>> {
         let Some(range) = self.next_probes(unit) else { return Ok(None) };
         let Some((items, symbols)) = &self.unit else { return Ok(None) };
-        let Prepared { build, index, wide, edits, .. } = &self.join;
+        let PreparedDeletions { build, index, wide, edits, .. } = &self.join;
         // The items of its key, for the hashes of keys may be equal.
         let wanted = |item: ItemId| items.run_of(item).map_or(0..0, |run| build.items_of(run.key));
         let k = *edits;
         let never = &mut || false;
         let index = match &**index {
-            Index::Any(index) => index,
-            Index::Own(index) => {
+            ResidualIndex::Any(index) => index,
+            ResidualIndex::Own(index) => {
                 let first = |item: ItemId| wanted(item).start;
                 let of_build = Symbols { symbols: &wide[..], starts: &build.code_starts };
                 let verified = match wide.is_empty() {
@@ -325,19 +327,20 @@ impl Lookup for NeighbourLookup {
         let searcher = &mut self.searcher;
         let verified = match symbols {
             ProbeSymbols::Ascii => {
-                let probes = Probes { strings: ascii(items), range, seed, items: wanted, k };
+                let probes =
+                    DeletionProbes { strings: ascii(items), range, seed, items: wanted, k };
                 index.probe(searcher, ascii(build), &probes, found, never)
             }
             ProbeSymbols::Narrow(symbols) => {
                 let strings = Symbols { symbols: &symbols[..], starts: &items.code_starts };
-                let probes = Probes { strings, range, seed, items: wanted, k };
+                let probes = DeletionProbes { strings, range, seed, items: wanted, k };
                 index.probe(searcher, ascii(build), &probes, found, never)
             }
             symbols => {
                 let symbols = if let ProbeSymbols::Wide(own) = symbols { &own[..] } else { wide };
                 let strings = Symbols { symbols, starts: &items.code_starts };
                 let of_build = Symbols { symbols: &wide[..], starts: &build.code_starts };
-                let probes = Probes { strings, range, seed, items: wanted, k };
+                let probes = DeletionProbes { strings, range, seed, items: wanted, k };
                 index.probe(searcher, of_build, &probes, found, never)
             }
         };

@@ -8,7 +8,7 @@ use arrow::array::{Array, ArrayRef, LargeStringArray};
 use super::alphabet::Alphabet;
 use super::axis::LengthAxis;
 use super::collection::{ReadRow, ReadRows, Strings, hash_of};
-use super::gather::Gathering;
+use super::gather::TextGathering;
 use crate::engine::{self, InputRow, KeyId, RowValues};
 use crate::error::{Result, exec_err};
 use crate::values::Texts;
@@ -123,7 +123,7 @@ impl RowValues for TextValues {
         let parts = read.into_iter().map(|part| ReadRows { rows: part.rows, text: part.content });
         let alphabet = self.alphabet.clone();
         let by_prefix = self.axis.threshold().by_prefix();
-        let how = Gathering { alphabet, by_prefix, threads: how.threads, cancel: how.cancel };
+        let how = TextGathering { alphabet, by_prefix, threads: how.threads, cancel: how.cancel };
         Strings::gather(&parts.collect::<Vec<_>>(), how)
     }
 

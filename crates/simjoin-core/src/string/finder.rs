@@ -4,13 +4,13 @@ use std::mem::size_of;
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::boxes::{Boxes, Probe, Survivors, UNKNOWN, Wanted};
+use super::boxes::{ProbeSpace, StringBoxes, Survivors, UNKNOWN, Wanted};
 use super::collection::Strings;
 use super::function::StringFunction;
 use super::lanes::MAX_K;
 use super::page::Page;
 use super::rules::{Alike, SCRATCH_OF_EDITS, SCRATCH_OF_JARO};
-use super::threshold::{Limits, Threshold};
+use super::threshold::{AllowedDifferences, Threshold};
 use crate::engine::ItemId;
 use crate::simd::Simd;
 
@@ -18,13 +18,13 @@ use crate::simd::Simd;
 #[derive(Debug)]
 pub struct Finder {
     /// None: every item may match.
-    boxes: Option<Arc<Boxes>>,
+    boxes: Option<Arc<StringBoxes>>,
     /// Whether boxes rule items out. Otherwise lanes compare all.
     uses_boxes: bool,
     threshold: Threshold,
     alikes: Alikes,
     simd: Simd,
-    scratch: Probe,
+    scratch: ProbeSpace,
 }
 
 /// The codes of a probe item.
@@ -45,7 +45,7 @@ impl<'a> ProbeCodes<'a> {
 pub(super) struct Sought {
     run: usize,
     pub items: Range<ItemId>,
-    limits: Limits,
+    limits: AllowedDifferences,
 }
 
 /// The needs of matches of probe texts of one length by one of Jaro's functions, by the length of build texts.
@@ -128,24 +128,29 @@ impl Finder {
         Self::MOST as usize * size_of::<(ItemId, u32)>() + Alikes::BYTES;
 
     pub(super) fn new(
-        boxes: Arc<Boxes>,
+        boxes: Arc<StringBoxes>,
         uses_boxes: bool,
         threshold: Threshold,
         simd: Simd,
     ) -> Self {
-        let (alikes, scratch) = (Alikes::default(), Probe::new());
+        let (alikes, scratch) = (Alikes::default(), ProbeSpace::new());
         let boxes = Some(boxes);
         Self { boxes, uses_boxes, threshold, alikes, simd, scratch }
     }
 
     /// A finder of all items, which takes no memory for them.
     pub fn without_index(threshold: Threshold, simd: Simd) -> Self {
-        let (alikes, scratch) = (Alikes::default(), Probe::new());
+        let (alikes, scratch) = (Alikes::default(), ProbeSpace::new());
         Self { boxes: None, uses_boxes: false, threshold, alikes, simd, scratch }
     }
 
     /// The first ones of some items of a run, as many as a search looks at.
-    pub(super) fn first_of(&self, run: usize, items: Range<ItemId>, limits: Limits) -> Sought {
+    pub(super) fn first_of(
+        &self,
+        run: usize,
+        items: Range<ItemId>,
+        limits: AllowedDifferences,
+    ) -> Sought {
         let most = self.boxes.as_ref().map(|boxes| boxes.items_per_call(self.simd, run));
         let most = most.unwrap_or(Self::MOST).min(Self::MOST);
         Sought { run, items: items.start..items.end.min(items.start + most), limits }
@@ -156,7 +161,7 @@ impl Finder {
         &mut self,
         probe: ProbeCodes<'_>,
         sought: Sought,
-        work: impl FnOnce(&Boxes, &mut Probe, Wanted<'_>) -> R,
+        work: impl FnOnce(&StringBoxes, &mut ProbeSpace, Wanted<'_>) -> R,
     ) -> Option<R> {
         let Self { boxes, uses_boxes, threshold, alikes, scratch, .. } = self;
         let boxes = boxes.as_ref()?;
@@ -209,7 +214,7 @@ impl Finder {
         probe: ProbeCodes<'_>,
         sought: Sought,
         found: &mut Vec<(ItemId, u32)>,
-    ) -> Met {
+    ) -> SearchWork {
         let (simd, function, uses_boxes) = (self.simd, self.threshold.function, self.uses_boxes);
         found.clear();
         let met = self.with_wanted(probe, sought, |boxes, scratch, wanted| {
@@ -230,7 +235,7 @@ impl Finder {
                 (false, true) => groups,
                 (false, false) => 0,
             };
-            Met {
+            SearchWork {
                 // Signatures of the groups are tested one by one.
                 boxes: tested as f64 / 8.0 + (blocks + if is_alike { groups } else { 0 }) as f64,
                 groups: groups as f64,
@@ -244,7 +249,7 @@ impl Finder {
 
 /// The work of a search.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Met {
+pub(super) struct SearchWork {
     /// Tests of eight boxes.
     pub boxes: f64,
     /// Groups of eight items that are left, and the items of them that have to be compared one by one.
@@ -291,6 +296,6 @@ pub(super) fn scratch_bytes(threshold: Threshold, longest: usize, runs: usize) -
         false => SCRATCH_OF_EDITS,
     };
     // A run whose limits are not known yet is `None`.
-    let limits = 2 * size_of::<Option<Limits>>() * runs.min(longest + 1);
+    let limits = 2 * size_of::<Option<AllowedDifferences>>() * runs.min(longest + 1);
     (TEXTS + of_function) * longest + lanes + limits + (1 << 15)
 }

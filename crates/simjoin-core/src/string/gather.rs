@@ -20,9 +20,9 @@ use crate::util::parallel::{
 /// Items that a task takes on, at least.
 const LEAST_ITEMS: usize = 1 << 10;
 
-/// How a collection is made.
+/// The settings by which a collection is made.
 #[derive(Clone)]
-pub struct Gathering<'a> {
+pub struct TextGathering<'a> {
     /// The alphabet of the build side; `None` for the build side itself.
     pub alphabet: Option<Arc<Alphabet>>,
     /// Whether texts of the build side that begin alike lie near each other.
@@ -93,8 +93,8 @@ impl Strings {
     /// # Errors
     ///
     /// When the work is cancelled.
-    pub fn gather(parts: &[ReadRows], how: Gathering<'_>) -> Result<Self> {
-        let Gathering { alphabet, by_prefix, threads, cancel } = how;
+    pub fn gather(parts: &[ReadRows], how: TextGathering<'_>) -> Result<Self> {
+        let TextGathering { alphabet, by_prefix, threads, cancel } = how;
         let rows: Vec<&[ReadRow]> = parts.iter().map(|part| part.rows.as_slice()).collect();
         let count: usize = rows.iter().map(|rows| rows.len()).sum();
         let bytes: usize = parts.iter().map(|part| part.text.len()).sum();

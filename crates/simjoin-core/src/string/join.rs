@@ -3,12 +3,12 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::boxes::{Boxes, Codes, Elements};
+use super::boxes::{Codes, Elements, StringBoxes};
 use super::collection::{Run, Strings};
 use super::decide::Decider;
-use super::finder::{Finder, Met, ProbeCodes, Sought, boxes_bytes};
+use super::finder::{Finder, ProbeCodes, SearchWork, Sought, boxes_bytes};
 use super::gather::not_cancelled;
-use super::threshold::{Limits, Threshold};
+use super::threshold::{AllowedDifferences, Threshold};
 use crate::engine::{ItemId, MatchSpec, Pairing, PrepareContext};
 use crate::error::Result;
 use crate::simd::{Form, Simd};
@@ -20,7 +20,7 @@ pub struct StringJoin {
     pub threshold: Threshold,
     pub spec: MatchSpec,
     /// The index, once it has been made.
-    boxes: Option<Arc<Boxes>>,
+    boxes: Option<Arc<StringBoxes>>,
     /// The pairs of texts that match, for an index of deletions, once they have been estimated.
     sampled_pairs: Option<f64>,
     /// The work with boxes, which devices do too, once it has been sampled.
@@ -76,13 +76,13 @@ fn slowness(simd: Simd) -> f64 {
 }
 
 /// The nanoseconds to compare the pairs of a text of about `len` characters that are left one by one.
-fn cost_of_open(met: &Met, len: u32) -> f64 {
+fn cost_of_open(met: &SearchWork, len: u32) -> f64 {
     let len = f64::from(len);
     met.open * (rates::PAIR + rates::WORD * len * (len / 64.0).ceil())
 }
 
 /// The nanoseconds to look at a slice for one text of about `len` characters, but for these pairs.
-fn cost(met: &Met, len: u32, simd: Simd) -> f64 {
+fn cost(met: &SearchWork, len: u32, simd: Simd) -> f64 {
     let len = f64::from(len);
     // Most lanes end after some columns.
     let columns = len.min(12.0);
@@ -101,7 +101,7 @@ impl StringJoin {
     /// # Errors
     ///
     /// When memory is refused, or the work cancelled.
-    pub(super) fn boxes(&mut self, context: PrepareContext<'_>) -> Result<Arc<Boxes>> {
+    pub(super) fn boxes(&mut self, context: PrepareContext<'_>) -> Result<Arc<StringBoxes>> {
         if let Some(boxes) = &self.boxes {
             return Ok(Arc::clone(boxes));
         }
@@ -122,7 +122,7 @@ impl StringJoin {
                 not_cancelled(elements, cancel)?
             }
         };
-        let boxes = Boxes::build(codes, &build.pages, &bounds, elements, stop);
+        let boxes = StringBoxes::build(codes, &build.pages, &bounds, elements, stop);
         let boxes = not_cancelled(boxes, cancel)?;
         reservation.shrink(bytes.saturating_sub(boxes.bytes()).min(reservation.size()));
         let boxes = Arc::new(boxes);
@@ -142,7 +142,7 @@ impl StringJoin {
     }
 
     /// Finds partners by an index of this build side.
-    pub(super) fn finder(&self, boxes: &Arc<Boxes>, uses_boxes: bool) -> Finder {
+    pub(super) fn finder(&self, boxes: &Arc<StringBoxes>, uses_boxes: bool) -> Finder {
         Finder::new(Arc::clone(boxes), uses_boxes, self.threshold, self.spec.simd)
     }
 
@@ -177,8 +177,8 @@ impl StringJoin {
         }
         let boxes = self.boxes(context)?;
         let (build, items) = (&self.build, self.build.len() as usize);
-        let mut sample = Sample::new(self, self.finder(&boxes, uses_boxes), uses_boxes);
-        let take = |sample: &mut Sample, count: usize| -> Result<f64> {
+        let mut sample = ProbeSample::new(self, self.finder(&boxes, uses_boxes), uses_boxes);
+        let take = |sample: &mut ProbeSample, count: usize| -> Result<f64> {
             let step = (items / count.max(1)).max(1);
             for item in (step / 2..items).step_by(step) {
                 context.cancel.check()?;
@@ -195,7 +195,7 @@ impl StringJoin {
         if more > SAMPLE {
             scale = take(&mut sample, more)?;
         }
-        let Sample { work, decider, matches, .. } = sample;
+        let ProbeSample { work, decider, matches, .. } = sample;
         let index = rates::TEXT * items as f64 + rates::CHARACTER * build.codes.len() as f64;
         if decider.is_some() {
             self.sampled_pairs = Some(matches * scale);
@@ -214,7 +214,7 @@ impl StringJoin {
 }
 
 /// A sample of build texts as probes.
-struct Sample {
+struct ProbeSample {
     finder: Finder,
     /// Decides what lanes leave, where an index of deletions is a choice: its candidates follow the matches.
     decider: Option<Decider>,
@@ -226,7 +226,7 @@ struct Sample {
     looked_at: f64,
 }
 
-impl Sample {
+impl ProbeSample {
     fn new(join: &StringJoin, finder: Finder, uses_boxes: bool) -> Self {
         let decides = uses_boxes && join.threshold.deletions().is_some();
         Self {
@@ -265,7 +265,7 @@ impl Sample {
         &mut self,
         join: &StringJoin,
         item: ItemId,
-        (sought, limits): (Sought, Limits),
+        (sought, limits): (Sought, AllowedDifferences),
         all: f64,
     ) {
         let (build, len) = (&join.build, join.build.codes(item).len() as u32);

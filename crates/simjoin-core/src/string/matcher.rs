@@ -12,7 +12,7 @@ use super::function::StringFunction;
 use super::join::StringJoin;
 use super::strategies;
 use super::threshold::Threshold;
-use super::value::Values;
+use super::value::PairEvaluator;
 use crate::engine::{
     Axis, BuildEncoder, Encoding, Growth, ItemPair, KeyDictionary, MatchSpec, Matcher, Pairing,
     PrepareContext, RowEncoder, RowMatcher, Strategy, StrategyName, WorkStep,
@@ -130,7 +130,7 @@ impl Matcher for StringMatcher {
         values: &mut Vec<f64>,
     ) -> Result<()> {
         let function = StringFunction::of(call.function)?;
-        let mut of_function = Values::new(function);
+        let mut of_function = PairEvaluator::new(function);
         for &ItemPair { items: [l, r], detail } in pairs {
             if function == self.threshold.function && function.is_distance() {
                 values.push(f64::from(detail));

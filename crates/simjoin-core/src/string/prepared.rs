@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::boxes::Boxes;
+use super::boxes::StringBoxes;
 use super::cursor::StringWorker;
 use super::join::StringJoin;
 use crate::engine::{Cursor, PrepareContext, PreparedJoin, UnitCursor};
@@ -11,13 +11,13 @@ use crate::memory::Memory;
 
 /// A join by lanes.
 #[derive(Debug)]
-pub struct Prepared {
+pub struct PreparedLanes {
     join: Arc<StringJoin>,
-    boxes: Arc<Boxes>,
+    boxes: Arc<StringBoxes>,
     uses_boxes: bool,
 }
 
-impl Prepared {
+impl PreparedLanes {
     /// A join with its index. `uses_boxes`: boxes rule texts out.
     ///
     /// # Errors
@@ -33,7 +33,7 @@ impl Prepared {
     }
 }
 
-impl PreparedJoin for Prepared {
+impl PreparedJoin for PreparedLanes {
     fn open(&self, reservation: &dyn Memory) -> Result<Box<dyn Cursor>> {
         let finder = self.join.finder(&self.boxes, self.uses_boxes);
         let worker = StringWorker::try_new(Arc::clone(&self.join), finder, reservation.new_empty());

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::deletion_join::Neighbourhoods;
 use super::join::StringJoin;
-use super::prepared::Prepared;
+use super::prepared::PreparedLanes;
 use super::threshold::Threshold;
 use crate::engine::{Cost, DevicePlace, Estimate, PrepareContext, PreparedJoin, Strategy, Terms};
 use crate::error::Result;
@@ -21,18 +21,18 @@ pub(super) fn of(threshold: Threshold) -> &'static [&'static dyn Strategy<String
 }
 
 /// Boxes around similar texts rule out most of them, lanes compare the others.
-static BOXES: Lanes = Lanes { name: "boxes", uses_boxes: true };
+static BOXES: LaneStrategy = LaneStrategy { name: "boxes", uses_boxes: true };
 /// Lanes compare all texts whose lengths allow a match.
-static NESTED_LOOP: Lanes = Lanes { name: "nested-loop", uses_boxes: false };
+static NESTED_LOOP: LaneStrategy = LaneStrategy { name: "nested-loop", uses_boxes: false };
 
 /// Compares 64 texts of one length with a probe text at a time.
 #[derive(Debug)]
-pub(super) struct Lanes {
+pub(super) struct LaneStrategy {
     name: &'static str,
     uses_boxes: bool,
 }
 
-impl Strategy<StringJoin> for Lanes {
+impl Strategy<StringJoin> for LaneStrategy {
     fn name(&self) -> &'static str {
         self.name
     }
@@ -49,6 +49,6 @@ impl Strategy<StringJoin> for Lanes {
         _: Option<&Arc<dyn DevicePlace>>,
         context: PrepareContext<'_>,
     ) -> Result<Arc<dyn PreparedJoin>> {
-        Ok(Arc::new(Prepared::new(join.clone(), self.uses_boxes, context)?))
+        Ok(Arc::new(PreparedLanes::new(join.clone(), self.uses_boxes, context)?))
     }
 }

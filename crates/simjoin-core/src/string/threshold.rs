@@ -18,7 +18,7 @@ pub struct Threshold {
 
 /// The differences that a match of texts of two lengths allows.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Limits {
+pub struct AllowedDifferences {
     /// The greatest distance, for a function that counts edits.
     pub most: Option<u32>,
     /// The greatest numbers of characters of the first text that the second lacks, and of the second that
@@ -95,14 +95,14 @@ impl Threshold {
     }
 
     /// The limits of a match of these lengths; `None` where there is none.
-    pub fn limits(self, [a, b]: [u32; 2]) -> Option<Limits> {
+    pub fn limits(self, [a, b]: [u32; 2]) -> Option<AllowedDifferences> {
         if self.is_void() {
             return None;
         }
         let rule = self.rule();
         let surplus = rule.surplus(a, b)?;
         let most = rule.distance(a, b);
-        Some(Limits { most, surplus, is_all: rule.always(a, b) })
+        Some(AllowedDifferences { most, surplus, is_all: rule.always(a, b) })
     }
 
     /// The lengths that partners of a text may have: not less for longer texts.

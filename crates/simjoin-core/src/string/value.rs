@@ -70,13 +70,13 @@ pub(super) trait PairWork {
 
 /// Computes a function for one pair of texts after the other.
 #[derive(Debug)]
-pub struct Values {
+pub struct PairEvaluator {
     function: StringFunction,
     scalars: [Scalars; 2],
     scratch: Scratch,
 }
 
-impl Values {
+impl PairEvaluator {
     pub fn new(function: StringFunction) -> Self {
         Self { function, scalars: Default::default(), scratch: Scratch::new() }
     }

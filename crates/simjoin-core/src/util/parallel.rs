@@ -76,7 +76,7 @@ fn pool() -> Option<&'static ThreadPool> {
     pool.unwrap_or_else(|never| match never {}).as_ref()
 }
 
-/// How many of `threads` threads pay for this many steps.
+/// The number of `threads` threads that pay for this many steps.
 pub fn threads_for(threads: Threads, steps: usize) -> Threads {
     threads.at_most(steps / threads.tuning.size(STEPS_PER_THREAD))
 }
@@ -251,8 +251,8 @@ pub fn sort_unstable_by<T: Copy + Send>(
     for_each(threads, ready, |part| cancel::sort_unstable_by(part, cancel, compare))
 }
 
-/// How many of `steps` steps a thread takes on at a time, so that the threads end together: at
-/// least [`least`](Threads::least).
+/// The number of `steps` steps that a thread takes on at a time, so that the threads end together:
+/// at least [`least`](Threads::least).
 pub fn steps_per_task(threads: Threads, steps: usize, least: usize) -> usize {
     /// Tasks for each thread.
     const TASKS: usize = 4;

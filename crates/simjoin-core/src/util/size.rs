@@ -3,9 +3,9 @@
 use std::fmt;
 
 /// A number of bytes, shown in the greatest unit of which it has two.
-pub struct Bytes(pub u64);
+pub struct HumanSize(pub u64);
 
-impl fmt::Display for Bytes {
+impl fmt::Display for HumanSize {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let units = [(40, "TB"), (30, "GB"), (20, "MB"), (10, "KB")];
         match units.iter().find(|(shift, _)| self.0 >= 2 << shift) {

@@ -54,17 +54,17 @@ pub struct Dictionary {
     /// No non-negative integer among the tokens is greater.
     greatest: u64,
     /// All tokens, where they are known from the beginning.
-    values: Option<Values>,
+    values: Option<TokenNumbers>,
 }
 
 #[derive(Debug)]
-struct Values {
+struct TokenNumbers {
     set: Arc<ValueSet>,
     /// By number of the value, its id; empty where they are the same.
     ids: Vec<u32>,
 }
 
-impl Values {
+impl TokenNumbers {
     #[inline]
     fn id(&self, token: IntegerToken) -> u32 {
         match self.set.number(token.bits).filter(|_| !token.negative) {
@@ -85,7 +85,7 @@ pub enum Added {
 
 /// A token as its dictionary stores it.
 #[derive(Debug, Clone, Copy)]
-pub enum Key<'a> {
+pub enum DictionaryKey<'a> {
     Integer(IntegerToken),
     Word(u64),
     Bytes(&'a [u8], u32),
@@ -95,7 +95,7 @@ impl Dictionary {
     /// The dictionary of some non-negative integers, which knows all of them, with their numbers
     /// as ids. No token can be added.
     pub(crate) fn of_values(set: Arc<ValueSet>) -> Self {
-        Self { len: set.len(), values: Some(Values { set, ids: vec![] }), ..Self::default() }
+        Self { len: set.len(), values: Some(TokenNumbers { set, ids: vec![] }), ..Self::default() }
     }
 
     /// Whether all tokens are known from the beginning, with ids that other dictionaries share.
@@ -132,8 +132,7 @@ impl Dictionary {
         self.values.as_ref().map_or(0, |values| values.set.size_in_bytes())
     }
 
-    /// How many bytes may be allocated on top of [`Self::size`], at most, when these tokens are
-    /// added.
+    /// The most bytes that may be allocated on top of [`Self::size`] when these tokens are added.
     pub fn growth(&self, added: Added) -> usize {
         if self.is_of_values() {
             return 0;
@@ -342,43 +341,43 @@ impl Dictionary {
     }
 
     /// The tokens, by id.
-    pub fn keys(&self) -> Vec<Key<'_>> {
-        let mut keys = vec![Key::Word(0); self.len as usize];
+    pub fn keys(&self) -> Vec<DictionaryKey<'_>> {
+        let mut keys = vec![DictionaryKey::Word(0); self.len as usize];
         for (value, &id) in self.direct.iter().enumerate().filter(|(_, id)| **id != NO_ID) {
-            keys[id as usize] = Key::Integer(unsigned_token(value as u64));
+            keys[id as usize] = DictionaryKey::Integer(unsigned_token(value as u64));
         }
         for slot in self.words.iter() {
             keys[slot.id as usize] = match self.holds_bytes {
-                true => Key::Word(slot.word),
-                false => Key::Integer(unsigned_token(slot.word)),
+                true => DictionaryKey::Word(slot.word),
+                false => DictionaryKey::Integer(unsigned_token(slot.word)),
             };
         }
         for slot in self.negative.iter() {
             let token = IntegerToken { negative: true, bits: slot.word };
-            keys[slot.id as usize] = Key::Integer(token);
+            keys[slot.id as usize] = DictionaryKey::Integer(token);
         }
         for slot in self.long.iter() {
             let bytes = &self.arena[slot.start as usize..][..slot.len as usize];
-            keys[slot.id as usize] = Key::Bytes(bytes, slot.hash);
+            keys[slot.id as usize] = DictionaryKey::Bytes(bytes, slot.hash);
         }
         keys
     }
 
     /// The id of another dictionary's token, a new one if need be.
-    pub(crate) fn adopt(&mut self, key: Key<'_>) -> Result<u32> {
+    pub(crate) fn adopt(&mut self, key: DictionaryKey<'_>) -> Result<u32> {
         match key {
-            Key::Integer(token) => self.integer(token),
-            Key::Word(word) => self.word(word),
-            Key::Bytes(bytes, hash) => self.long_with_hash(bytes, hash),
+            DictionaryKey::Integer(token) => self.integer(token),
+            DictionaryKey::Word(word) => self.word(word),
+            DictionaryKey::Bytes(bytes, hash) => self.long_with_hash(bytes, hash),
         }
     }
 
-    /// How many bytes may be allocated on top of [`Self::size`] while all tokens of `others` are
+    /// The bytes that may be allocated on top of [`Self::size`] while all tokens of `others` are
     /// adopted, with their [`Self::keys`].
     pub(crate) fn adoption<'a>(&self, others: impl Iterator<Item = &'a Dictionary>) -> usize {
         let none = Added::Integers { count: 0, negative: 0, greatest: 0 };
         let all = others.map(Self::contents).fold(none, Added::and);
-        all.count() * size_of::<Key<'_>>() + self.growth(all)
+        all.count() * size_of::<DictionaryKey<'_>>() + self.growth(all)
     }
 
     /// The tokens, for the bytes that they take in another dictionary.

@@ -200,7 +200,7 @@ impl<S: Slot> Table<S> {
         (entries * 3 + shares * 16) * size_of::<S>() * 3 / 2
     }
 
-    /// How many bytes are allocated on top while `count` entries are added.
+    /// The bytes that are allocated on top while `count` entries are added.
     pub fn growth(&self, count: usize) -> usize {
         match slots_for(self.len + count, self.slots.len()) {
             // The old and the new slots exist together.
@@ -222,7 +222,8 @@ fn share_of(hash: u32, shares: usize) -> usize {
     index(hash, shares)
 }
 
-/// How many slots `entries` entries need, of which at most 7/10 are taken; at least `slots`.
+/// The number of slots that `entries` entries need, of which at most 7/10 are taken; at least
+/// `slots`.
 fn slots_for(entries: usize, slots: usize) -> usize {
     let mut slots = slots.max(16);
     while entries * 10 > slots * 7 {

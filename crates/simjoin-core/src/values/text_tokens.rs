@@ -12,7 +12,7 @@ use icu_properties::{CodePointMapData, CodePointMapDataBorrowed};
 
 use crate::values::byte_tokens::{ByteTokens, pack_at};
 
-/// How a text becomes a list of tokens.
+/// The way in which a text becomes a list of tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TextTokenizer {
     /// The runs of this number of characters; a shorter text is one token.
@@ -26,14 +26,14 @@ pub enum TextTokenizer {
 pub struct TextScratch {
     /// Where the characters start, and the end of the text.
     starts: Vec<usize>,
-    pub words: Words,
+    pub words: LowerWords,
 }
 
 /// The tokens of one text, repeats included.
 pub enum TextTokens<'a> {
     Ascii(AsciiGrams<'a>),
     Grams(CharGrams<'a>),
-    Words(&'a Words),
+    Words(&'a LowerWords),
 }
 
 /// Runs `$body` with `$tokens` bound to the tokens of a text by reference, monomorphised for each
@@ -171,13 +171,13 @@ impl ByteTokens for CharGrams<'_> {
 
 /// The words of some texts in lower case.
 #[derive(Debug, Default)]
-pub struct Words {
+pub struct LowerWords {
     bytes: Vec<u8>,
     /// The end of each word.
     ends: Vec<usize>,
 }
 
-impl Words {
+impl LowerWords {
     pub fn clear(&mut self) {
         self.bytes.clear();
         self.ends.clear();
@@ -197,7 +197,7 @@ impl Words {
     }
 }
 
-impl ByteTokens for Words {
+impl ByteTokens for LowerWords {
     #[inline]
     fn count(&self) -> usize {
         self.ends.len()

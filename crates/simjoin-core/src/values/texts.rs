@@ -171,7 +171,7 @@ const BYTES_A_TEXT: usize = 256;
 
 /// The part of a buffer that holds texts.
 #[derive(Clone)]
-struct Part {
+struct TextExtent {
     low: usize,
     high: usize,
     texts: usize,
@@ -182,7 +182,7 @@ struct Part {
 fn has_ascii_buffers(array: &StringViewArray) -> bool {
     let buffers = array.data_buffers();
     // The last one is that of the texts which lie in their views.
-    let mut parts = vec![Part { low: usize::MAX, high: 0, texts: 0 }; buffers.len() + 1];
+    let mut parts = vec![TextExtent { low: usize::MAX, high: 0, texts: 0 }; buffers.len() + 1];
     for view in array.views() {
         let [len, at, start] = [0, 2, 3].map(|i| part(*view, i));
         // The view of a NULL row may be anything.

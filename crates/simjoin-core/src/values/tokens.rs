@@ -144,7 +144,7 @@ impl Tokens {
         }
     }
 
-    /// How many of the integers in `range` are negative, and a bound on the others; of byte strings
+    /// The number of negative integers in `range`, and a bound on the others; of byte strings
     /// neither. NULL elements may count as any.
     pub fn bounds(&self, range: Range<usize>) -> (usize, u64) {
         match self {

@@ -13,7 +13,7 @@ const PLACES: u64 = u64::BITS as u64;
 #[derive(Debug, Default)]
 pub struct ValueSet {
     words: Vec<u64>,
-    /// How many values lie in the words before each.
+    /// The number of values in the words before each.
     before: Vec<u32>,
     len: u32,
 }
@@ -47,7 +47,7 @@ impl ValueSet {
         }
     }
 
-    /// How many values there are.
+    /// The number of values.
     pub fn len(&self) -> u32 {
         self.len
     }

@@ -6,7 +6,7 @@ use crate::memory::Reservation;
 
 /// The neighbours of some left vectors, by their places from `rows.start` on.
 #[derive(Debug)]
-pub struct Band {
+pub struct NeighbourBand {
     pub rows: Range<u32>,
     pub starts: Vec<u32>,
     pub counts: Vec<u32>,
@@ -23,5 +23,5 @@ pub struct Band {
 pub struct Bands {
     /// The device with the time of its kernels, or the CPU, for EXPLAIN ANALYZE.
     pub device: String,
-    pub bands: Vec<Band>,
+    pub bands: Vec<NeighbourBand>,
 }

@@ -25,10 +25,10 @@
 //! range) gets bounds that prove nothing.
 
 use super::collection::Vectors;
-use super::filter::{Bounds, Filter, RowBounds};
+use super::filter::{Filter, ProductBounds, RowBounds};
 use super::metric::{Metric, Threshold};
 use super::middle::{Middle, spread, square_from, square_of_numbers};
-use super::nan::Kind;
+use super::nan::NumberKind;
 use super::rounding::{Changes, floats_of, sums_of};
 pub(super) use super::rounding::{U32, U64};
 use super::tile::Element;
@@ -51,7 +51,7 @@ const MOST_EXPONENT: i32 = 400;
 /// The relative rounding of sums of up to [`MOST_DIMENSIONS`] terms in `f64`, generously.
 pub(super) const SUMS: f64 = 1e-9;
 
-impl Bounds {
+impl ProductBounds {
     /// The bounds of a vector that matches nothing.
     pub(super) const NEVER: Self = Self { reject: f32::NEVER, accept: f32::UNSURE };
     /// The bounds of a vector whose products prove nothing.
@@ -96,14 +96,14 @@ pub(super) enum Rounded {
 
 /// Squares of distances of points, as a sum of squared differences gives them in `f32`.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Limits {
+pub(super) struct DistanceLimits {
     /// A point farther away than this is no partner, and a box holds none,
     pub reject: f32,
     /// and a point nearer than this is one.
     pub accept: f32,
 }
 
-/// How the vectors of a join become `f32`.
+/// Makes `f32` of the vectors of a join.
 #[derive(Debug, Clone)]
 pub(super) struct Frame {
     threshold: Threshold,
@@ -215,14 +215,14 @@ impl Frame {
     }
 
     /// ‖x̂‖² and r(x), or the bounds of a vector that has none.
-    fn sorted_out(&self, rounded: Rounded) -> std::result::Result<(f64, f64), Bounds> {
+    fn sorted_out(&self, rounded: Rounded) -> std::result::Result<(f64, f64), ProductBounds> {
         match rounded {
             Rounded::Usual { square, off } => Ok((square, off)),
-            Rounded::Never => Err(Bounds::NEVER),
-            Rounded::Unusual => Err(Bounds::UNKNOWN),
-            Rounded::Nan { matches: true } => Err(Bounds::SURE),
+            Rounded::Never => Err(ProductBounds::NEVER),
+            Rounded::Unusual => Err(ProductBounds::UNKNOWN),
+            Rounded::Nan { matches: true } => Err(ProductBounds::SURE),
             // Not even those of its kind; what is unusual is left open with it.
-            Rounded::Nan { matches: false } => Err(Bounds::NEVER),
+            Rounded::Nan { matches: false } => Err(ProductBounds::NEVER),
         }
     }
 
@@ -302,7 +302,8 @@ impl Frame {
     }
 
     fn unusual(&self, vector: Vector<'_>) -> Rounded {
-        let matches = Kind::of(vector).tame_sign().and_then(|sign| self.threshold.admits_nan(sign));
+        let matches =
+            NumberKind::of(vector).tame_sign().and_then(|sign| self.threshold.admits_nan(sign));
         matches.map_or(Rounded::Unusual, |matches| Rounded::Nan { matches })
     }
 
@@ -320,7 +321,7 @@ impl Frame {
         dimensions: usize,
         [square, off]: [f64; 2],
         most_off: f64,
-    ) -> Option<Limits> {
+    ) -> Option<DistanceLimits> {
         let d = dimensions as f64;
         let [far, near] = self.threshold.distances(dimensions, self.scale)?;
         // A coordinate is off by half a step of an `f32`, or of the least one; see `round` for the rest.
@@ -342,22 +343,22 @@ impl Frame {
         let inner = (near - both).max(0.0);
         let accept = (inner * inner * (1.0 - gamma) - underflow).max(0.0);
         let (high, low) = (reject as f32, accept as f32);
-        Some(Limits {
+        Some(DistanceLimits {
             reject: if f64::from(high) < reject { high.next_up() } else { high },
             accept: if f64::from(low) > accept { low.next_down() } else { low },
         })
     }
 
     /// `square` is ‖x̂‖², `off` is r(x).
-    fn of_distance(&self, dimensions: usize, square: f64, off: f64) -> Bounds {
+    fn of_distance(&self, dimensions: usize, square: f64, off: f64) -> ProductBounds {
         let d = dimensions as f64;
         let gamma = (d + 2.0) * U32 * 1.01 + 4.0 * SUMS;
         let underflow = (d + 1.0) * 1e-42;
         let Some([far, near]) = self.threshold.distances(dimensions, self.scale) else {
-            return Bounds::UNKNOWN;
+            return ProductBounds::UNKNOWN;
         };
         if far.is_nan() || far > 1e30 {
-            return Bounds::UNKNOWN;
+            return ProductBounds::UNKNOWN;
         }
         let reject = 0.5 * (square * (1.0 - gamma) - far * far / 2.0 * (1.0 + SUMS))
             - (far * off + off * off) * (1.0 + SUMS)
@@ -370,7 +371,7 @@ impl Frame {
             }
             false => f64::INFINITY,
         };
-        Bounds::of(reject, accept)
+        ProductBounds::of(reject, accept)
     }
 
     /// The part of a vector in the error of a product.
@@ -416,9 +417,9 @@ impl Filter for Frame {
         item: ItemId,
         scale: f64,
         to: impl Iterator<Item = &'a mut f32>,
-    ) -> Bounds {
+    ) -> ProductBounds {
         if !vectors.is_vector(item) {
-            return Bounds::NEVER;
+            return ProductBounds::NEVER;
         }
         let vector = vectors.vector(item);
         match self.sorted_out(self.round(vector, scale, to)) {
@@ -426,7 +427,7 @@ impl Filter for Frame {
             Ok((square, off)) => match self.threshold.metric {
                 Metric::Euclidean => self.of_distance(vector.len(), square, off),
                 Metric::InnerProduct | Metric::Cosine => {
-                    Bounds::of_scaled(0.0, self.error_of_product(vector.len(), square, off))
+                    ProductBounds::of_scaled(0.0, self.error_of_product(vector.len(), square, off))
                 }
             },
         }
@@ -440,7 +441,7 @@ impl Filter for Frame {
         to: impl Iterator<Item = &'a mut f32>,
     ) -> RowBounds<f32> {
         if !vectors.is_vector(item) {
-            return RowBounds::Fixed(Bounds::NEVER);
+            return RowBounds::Fixed(ProductBounds::NEVER);
         }
         let vector = vectors.vector(item);
         let scale = self.panel_scale(std::iter::once(vector));
@@ -454,7 +455,7 @@ impl Filter for Frame {
             Metric::Euclidean => RowBounds::Fixed(self.of_distance(d, square, off)),
             Metric::Cosine => {
                 let error = self.error_of_product(d, square, off);
-                RowBounds::Fixed(Bounds::of_scaled(1.0 - self.threshold.bound, error))
+                RowBounds::Fixed(ProductBounds::of_scaled(1.0 - self.threshold.bound, error))
             }
             Metric::InnerProduct => {
                 let error = self.error_of_product(d, square, off);
@@ -463,10 +464,12 @@ impl Filter for Frame {
         }
     }
 
-    fn bounds_at(row: RowBounds<f32>, scale: f64) -> Bounds {
+    fn bounds_at(row: RowBounds<f32>, scale: f64) -> ProductBounds {
         match row {
             RowBounds::Fixed(bounds) => bounds,
-            RowBounds::Scaled { slope, error, .. } => Bounds::of_scaled(slope * scale, error),
+            RowBounds::Scaled { slope, error, .. } => {
+                ProductBounds::of_scaled(slope * scale, error)
+            }
         }
     }
 }

@@ -19,10 +19,10 @@
 
 use super::bounds::{SUMS, U64, unit_scale};
 use super::collection::Vectors;
-use super::filter::{Bounds, Filter, RowBounds};
+use super::filter::{Filter, ProductBounds, RowBounds};
 use super::metric::{Metric, Threshold};
 use super::middle::{is_usual, square_from};
-use super::nan::Kind;
+use super::nan::NumberKind;
 use super::tile::Element;
 use super::width::{Number, Vector, by_width};
 use crate::engine::ItemId;
@@ -43,7 +43,7 @@ const MOST_BOUND: f64 = (1 << 28) as f64;
 /// Scales lie between the inverse of this and this.
 pub(super) const MOST_SCALE: f64 = 1e100;
 
-/// How the vectors of a join become bytes.
+/// Makes bytes of the vectors of a join.
 #[derive(Debug, Clone)]
 pub(super) struct ByteFrame {
     simd: Simd,
@@ -91,7 +91,7 @@ fn at_least(bound: f64) -> f64 {
     (bound + bound.abs() * 1e-12 + 1e-6).ceil()
 }
 
-impl Bounds<i32> {
+impl ProductBounds<i32> {
     const NEVER: Self = Self { reject: i32::NEVER, accept: i32::UNSURE };
     const UNKNOWN: Self = Self { reject: i32::ALWAYS, accept: i32::UNSURE };
     const SURE: Self = Self { reject: i32::ALWAYS, accept: i32::SURE };
@@ -185,7 +185,8 @@ impl ByteFrame {
     }
 
     fn unusual(&self, vector: Vector<'_>) -> Quantised {
-        let matches = Kind::of(vector).tame_sign().and_then(|sign| self.threshold.admits_nan(sign));
+        let matches =
+            NumberKind::of(vector).tame_sign().and_then(|sign| self.threshold.admits_nan(sign));
         matches.map_or(Quantised::Unusual, |matches| Quantised::Nan { matches })
     }
 
@@ -202,23 +203,23 @@ impl ByteFrame {
     }
 
     /// The bounds of a vector that has no sums.
-    fn sorted_out(quantised: Quantised) -> std::result::Result<Sums, Bounds<i32>> {
+    fn sorted_out(quantised: Quantised) -> std::result::Result<Sums, ProductBounds<i32>> {
         match quantised {
             Quantised::Usual(sums) => Ok(sums),
-            Quantised::Never => Err(Bounds::<i32>::NEVER),
-            Quantised::Unusual => Err(Bounds::<i32>::UNKNOWN),
-            Quantised::Nan { matches: true } => Err(Bounds::<i32>::SURE),
-            Quantised::Nan { matches: false } => Err(Bounds::<i32>::NEVER),
+            Quantised::Never => Err(ProductBounds::<i32>::NEVER),
+            Quantised::Unusual => Err(ProductBounds::<i32>::UNKNOWN),
+            Quantised::Nan { matches: true } => Err(ProductBounds::<i32>::SURE),
+            Quantised::Nan { matches: false } => Err(ProductBounds::<i32>::NEVER),
         }
     }
 
-    fn of_distance(&self, dimensions: usize, sums: Sums, bias: f64) -> Bounds<i32> {
+    fn of_distance(&self, dimensions: usize, sums: Sums, bias: f64) -> ProductBounds<i32> {
         let Some([far, near]) = self.threshold.distances(dimensions, self.scale) else {
-            return Bounds::<i32>::UNKNOWN;
+            return ProductBounds::<i32>::UNKNOWN;
         };
         let Sums { square, off, all_off, .. } = sums;
         if far.is_nan() || far > 1e15 {
-            return Bounds::<i32>::UNKNOWN;
+            return ProductBounds::<i32>::UNKNOWN;
         }
         let reject = 0.5 * (square - far * far / 2.0 * (1.0 + SUMS))
             - (far * off + off * off) * (1.0 + SUMS);
@@ -228,7 +229,7 @@ impl ByteFrame {
             }
             false => f64::INFINITY,
         };
-        Bounds::<i32>::of(reject, accept, bias)
+        ProductBounds::<i32>::of(reject, accept, bias)
     }
 
     /// The part of a vector in the error of a product.
@@ -362,9 +363,9 @@ impl Filter for ByteFrame {
         item: ItemId,
         scale: f64,
         to: impl Iterator<Item = &'a mut i32>,
-    ) -> Bounds<i32> {
+    ) -> ProductBounds<i32> {
         if !vectors.is_vector(item) {
-            return Bounds::<i32>::NEVER;
+            return ProductBounds::<i32>::NEVER;
         }
         let vector = vectors.vector(item);
         match Self::sorted_out(self.quantise(vector, scale, 128, to)) {
@@ -372,7 +373,7 @@ impl Filter for ByteFrame {
             Ok(sums) => match self.threshold.metric {
                 Metric::InnerProduct => {
                     let error = self.error_of_product(vector.len(), sums);
-                    Bounds::<i32>::of(-error, error, 0.0)
+                    ProductBounds::<i32>::of(-error, error, 0.0)
                 }
                 Metric::Euclidean | Metric::Cosine => self.of_distance(vector.len(), sums, 0.0),
             },
@@ -386,7 +387,7 @@ impl Filter for ByteFrame {
         to: impl Iterator<Item = &'a mut i32>,
     ) -> RowBounds<i32> {
         if !vectors.is_vector(item) {
-            return RowBounds::Fixed(Bounds::<i32>::NEVER);
+            return RowBounds::Fixed(ProductBounds::<i32>::NEVER);
         }
         let vector = vectors.vector(item);
         let is_product = self.threshold.metric == Metric::InnerProduct;
@@ -406,13 +407,13 @@ impl Filter for ByteFrame {
         }
     }
 
-    fn bounds_at(row: RowBounds<i32>, scale: f64) -> Bounds<i32> {
+    fn bounds_at(row: RowBounds<i32>, scale: f64) -> ProductBounds<i32> {
         match row {
             RowBounds::Fixed(bounds) => bounds,
             RowBounds::Scaled { slope, error, bias } => {
                 let least = (slope * scale).clamp(-1e33, 1e33);
                 let error = error + least.abs() * U64;
-                Bounds::<i32>::of(least - error, least + error, bias)
+                ProductBounds::<i32>::of(least - error, least + error, bias)
             }
         }
     }

@@ -6,7 +6,7 @@ use super::bounds::unit_scale;
 use super::bytes::{ByteFrame, MOST_DIMENSIONS, QUAD, Quantised};
 use super::collection::{Run, Vectors};
 use super::cost::{all_pairs, byte_cost, decision_cost, least_ratio, pair_cost};
-use super::filter::{Bounds, Filter, RowBounds, steady};
+use super::filter::{Filter, ProductBounds, RowBounds, steady};
 use super::metric::{Metric, Threshold};
 use super::middle::{Middle, is_usual, spread, square_from};
 use super::tile::{Element, PANEL, Panels, RowLayout, Rows, products};
@@ -18,7 +18,7 @@ use crate::util::parallel::map;
 
 /// The filter that decides most pairs.
 #[derive(Debug, Clone)]
-pub(super) enum Choice {
+pub(super) enum NumberForm {
     Floats,
     Bytes {
         frame: ByteFrame,
@@ -28,7 +28,7 @@ pub(super) enum Choice {
 }
 
 /// The run whose pairs take the most time, thinned.
-struct Sample<'a> {
+struct RunSample<'a> {
     vectors: &'a Vectors,
     threshold: Threshold,
     simd: Simd,
@@ -37,7 +37,7 @@ struct Sample<'a> {
     probe: Vec<ItemId>,
 }
 
-impl Choice {
+impl NumberForm {
     /// The choice for a join of a build side with vectors like its own.
     ///
     /// # Errors
@@ -67,10 +67,10 @@ impl Choice {
         let widest = vectors.runs().iter().map(|run| run.lens[1]).max().unwrap_or(0);
         let of_bytes = least_ratio(spec.simd, widest).min(1.0);
         let pairs = of_bytes * share * all_pairs(vectors, spec);
-        let Some(sample) = Sample::of(vectors, threshold, spec, pairs) else {
+        let Some(sample) = RunSample::of(vectors, threshold, spec, pairs) else {
             return Ok(Self::Floats);
         };
-        let threads = context.threads.at_most(Sample::SCALES);
+        let threads = context.threads.at_most(RunSample::SCALES);
         let mut bytes = threads.count() * sample.bytes();
         if context.reservation.try_grow(bytes).is_err() {
             bytes = sample.bytes();
@@ -107,7 +107,7 @@ impl Choice {
     }
 }
 
-impl<'a> Sample<'a> {
+impl<'a> RunSample<'a> {
     /// `pairs` is the time that all pairs may take, in nanoseconds of a core.
     fn of(
         vectors: &'a Vectors,
@@ -159,7 +159,7 @@ impl<'a> Sample<'a> {
         let (layout, places) = (i32::layout(self.simd), ByteFrame::places(d));
         let (build, probe) = (self.build.len() + PANEL, self.probe.len());
         let numbers = build * places + 2 * layout.len(probe, places);
-        let bounds = (build + layout.padded(probe)) * size_of::<Bounds<i32>>();
+        let bounds = (build + layout.padded(probe)) * size_of::<ProductBounds<i32>>();
         numbers * size_of::<i32>() + bounds + 4 * d * size_of::<f64>()
     }
 
@@ -367,7 +367,7 @@ impl<'a> Sample<'a> {
         let panels = self.build.len().div_ceil(PANEL);
         let stride = places * PANEL;
         let mut numbers = vec![0; panels * stride];
-        let never = Bounds { reject: i32::NEVER, accept: i32::UNSURE };
+        let never = ProductBounds { reject: i32::NEVER, accept: i32::UNSURE };
         let mut accept = vec![i32::UNSURE; panels * PANEL];
         let mut reject = vec![i32::NEVER; panels * PANEL];
         let mut scales = Vec::with_capacity(panels);
@@ -379,7 +379,7 @@ impl<'a> Sample<'a> {
             for (lane, &item) in items.iter().enumerate() {
                 let to = numbers[panel * stride..][..stride].iter_mut().skip(lane).step_by(PANEL);
                 let place = panel * PANEL + lane;
-                Bounds { reject: reject[place], accept: accept[place] } =
+                ProductBounds { reject: reject[place], accept: accept[place] } =
                     frame.build(self.vectors, item, scale, to);
             }
         }
@@ -396,7 +396,7 @@ impl<'a> Sample<'a> {
         for alike in scales.chunk_by(|a, b| a == b) {
             let (first, scale) = (panel, alike[0]);
             panel += alike.len();
-            let at: Vec<Bounds<i32>> =
+            let at: Vec<ProductBounds<i32>> =
                 bounds.iter().map(|row| ByteFrame::bounds_at(*row, scale)).collect();
             let row_reject: Vec<i32> = at.iter().map(|bounds| bounds.reject).collect();
             let of_rows = Rows { places, numbers: &of_rows, reject: &row_reject };
@@ -468,7 +468,7 @@ mod tests {
             let vectors = vectors([24, 130][round / 3], 40);
             let bound = if metric == Metric::InnerProduct { 5.0 } else { 0.3 };
             let threshold = Threshold::new(metric, bound);
-            let sample = Sample::of(&vectors, threshold, &spec(), f64::INFINITY).unwrap();
+            let sample = RunSample::of(&vectors, threshold, &spec(), f64::INFINITY).unwrap();
             let best = |at_once: usize| {
                 let (reservation, cancel) = (&reservation, &cancel);
                 let context = PrepareContext {
@@ -494,7 +494,7 @@ mod tests {
         let head = |d, bound, share| {
             let vectors = vectors(d, 2000);
             let threshold = Threshold::new(Metric::Euclidean, bound);
-            let sample = Sample::of(&vectors, threshold, &spec, f64::INFINITY).unwrap();
+            let sample = RunSample::of(&vectors, threshold, &spec, f64::INFINITY).unwrap();
             let (centre, scale) = (vec![0.0; d], ByteFrame::scale_for(1.1));
             sample.head(&sample.frame(&centre, scale, false), share)
         };

@@ -4,9 +4,9 @@ use arrow::array::{Array, ArrayRef};
 
 use super::axis::NormAxis;
 use super::collection::{Content, ReadRow, ReadRows, Vectors, hash_of};
-use super::gather::Gathering;
+use super::gather::VectorGathering;
 use super::metric::{Metric, Threshold};
-use super::numbers::{Numbers, Row};
+use super::numbers::{NumberColumn, NumberRow};
 use super::order::OrderRequest;
 use super::stored::stored;
 use super::width::{Vector, VectorNumbers};
@@ -33,44 +33,49 @@ impl VectorValues {
 pub(super) type Value<'a> = (Content, u32, Vector<'a>);
 
 impl RowValues for VectorValues {
-    type Column = Numbers;
+    type Column = NumberColumn;
     type Value<'a> = Value<'a>;
     type Row = ReadRow;
     type Content = VectorNumbers;
     type Items = Vectors;
 
-    fn column(values: &dyn Array) -> Result<Numbers> {
-        Numbers::try_new(values)
+    fn column(values: &dyn Array) -> Result<NumberColumn> {
+        NumberColumn::try_new(values)
     }
 
-    fn element_count(numbers: &Numbers) -> usize {
+    fn element_count(numbers: &NumberColumn) -> usize {
         numbers.element_count()
     }
 
-    fn element_bytes(numbers: &Numbers) -> usize {
+    fn element_bytes(numbers: &NumberColumn) -> usize {
         if numbers.are_narrow() { size_of::<f32>() } else { size_of::<f64>() }
     }
 
-    fn content(numbers: &Numbers, elements: usize) -> VectorNumbers {
+    fn content(numbers: &NumberColumn, elements: usize) -> VectorNumbers {
         VectorNumbers::with_room(numbers.are_narrow(), elements)
     }
 
     #[inline]
-    fn read(&self, numbers: &Numbers, row: InputRow, to: &mut VectorNumbers) -> Result<ReadRow> {
+    fn read(
+        &self,
+        numbers: &NumberColumn,
+        row: InputRow,
+        to: &mut VectorNumbers,
+    ) -> Result<ReadRow> {
         let InputRow { index, number, key } = row;
         let none = ReadRow { row: number, key: 0, content: Content::None, len: 0, start: to.len() };
         let Some(key) = key else { return Ok(none) };
         let (content, len) = match numbers.row(index) {
-            Row::WithNull(len) if self.threshold.metric.measures_nulls() => {
+            NumberRow::WithNull(len) if self.threshold.metric.measures_nulls() => {
                 (Content::WithNull, len)
             }
-            Row::Null | Row::WithNull(_) => (Content::None, 0),
-            Row::Vector(range)
+            NumberRow::Null | NumberRow::WithNull(_) => (Content::None, 0),
+            NumberRow::Vector(range)
                 if self.threshold.nan == NanScore::Null && numbers.has_nan(range.clone()) =>
             {
                 (Content::WithNan, range.len())
             }
-            Row::Vector(range) => {
+            NumberRow::Vector(range) => {
                 let len = range.len();
                 numbers.add_to(range, to);
                 (Content::Vector, len)
@@ -120,11 +125,11 @@ impl RowValues for VectorValues {
         if !self.axis.has_anywhere() {
             return None;
         }
-        let numbers = Numbers::try_new(values).ok()?;
+        let numbers = NumberColumn::try_new(values).ok()?;
         let len = |row: usize| match numbers.row(row) {
-            Row::Null => 0,
-            Row::WithNull(len) => len as u32,
-            Row::Vector(range) => range.len() as u32,
+            NumberRow::Null => 0,
+            NumberRow::WithNull(len) => len as u32,
+            NumberRow::Vector(range) => range.len() as u32,
         };
         Some((0..numbers.len()).map(len).collect())
     }
@@ -146,7 +151,7 @@ impl RowValues for VectorValues {
         let is_ordered = self_join || self.threshold.metric == Metric::InnerProduct;
         let order =
             (self.build_numbers.is_none() && is_ordered).then(|| OrderRequest::of(self.threshold));
-        Vectors::gather(parts.collect(), Gathering { order, threads, cancel, reserve })
+        Vectors::gather(parts.collect(), VectorGathering { order, threads, cancel, reserve })
     }
 
     fn of_probes(&self, build: &Vectors) -> Self {

@@ -14,7 +14,7 @@ pub(super) type Bound<F> = <<F as Filter>::Element as Element>::Bound;
 /// The proof of a product: a pair whose product is less than the sum of both `reject` does not match;
 /// one whose product is greater than the sum of both `accept` does. For bytes, see [`super::bytes`].
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Bounds<T = f32> {
+pub(super) struct ProductBounds<T = f32> {
     pub reject: T,
     pub accept: T,
 }
@@ -23,7 +23,7 @@ pub(super) struct Bounds<T = f32> {
 #[derive(Debug, Clone, Copy)]
 pub(super) enum RowBounds<T> {
     /// Equal bounds for all panels.
-    Fixed(Bounds<T>),
+    Fixed(ProductBounds<T>),
     /// Bounds of inner products: the threshold, scaled as products with a panel are, is `slope` times
     /// the panel's scale. Products are given with `bias` too much.
     Scaled { slope: f64, error: f64, bias: f64 },
@@ -60,7 +60,7 @@ pub(super) trait Filter: Debug + Send + Sync + 'static {
         item: ItemId,
         scale: f64,
         to: impl Iterator<Item = &'a mut Self::Element>,
-    ) -> Bounds<Bound<Self>>;
+    ) -> ProductBounds<Bound<Self>>;
 
     /// Writes a probe item likewise.
     fn probe<'a>(
@@ -71,5 +71,5 @@ pub(super) trait Filter: Debug + Send + Sync + 'static {
     ) -> RowBounds<Bound<Self>>;
 
     /// The proofs of products of a row with panels of this scale.
-    fn bounds_at(row: RowBounds<Bound<Self>>, scale: f64) -> Bounds<Bound<Self>>;
+    fn bounds_at(row: RowBounds<Bound<Self>>, scale: f64) -> ProductBounds<Bound<Self>>;
 }

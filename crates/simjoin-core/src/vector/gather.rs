@@ -29,9 +29,9 @@ const LEAST_SKETCHED: Size = Size { usual: 8 * SKETCH, small: SKETCH + 1 };
 /// Numbers handled between two looks at the flag.
 const CHECK_EVERY: usize = 1 << 16;
 
-/// How a collection is made.
+/// The settings by which a collection is made.
 #[derive(Clone, Copy)]
-pub struct Gathering<'a> {
+pub struct VectorGathering<'a> {
     /// The purpose for which its vectors are ordered, if at all.
     pub order: Option<OrderRequest>,
     pub threads: Threads,
@@ -71,7 +71,7 @@ impl Vectors {
         let parts = parts.into_iter().map(ReadRows::narrowed).collect();
         Self::gather(
             parts,
-            Gathering { order: None, threads: Threads::ONE, cancel, reserve: &|_| false },
+            VectorGathering { order: None, threads: Threads::ONE, cancel, reserve: &|_| false },
         )
     }
 
@@ -80,7 +80,7 @@ impl Vectors {
     /// # Errors
     ///
     /// When the work is cancelled.
-    pub fn gather(parts: Vec<ReadRows>, how: Gathering<'_>) -> Result<Self> {
+    pub fn gather(parts: Vec<ReadRows>, how: VectorGathering<'_>) -> Result<Self> {
         let input = Input::of(&parts, how)?;
         let mut distinct = Distinct::of(&input, input.threads, how.cancel)?;
         let mut items = take(&mut distinct.items);
@@ -97,7 +97,7 @@ impl Vectors {
                 let place = items[item as usize];
                 (input.row(place).content == Content::Vector).then(|| input.vector(place))
             };
-            let Gathering { threads, cancel, reserve, .. } = how;
+            let VectorGathering { threads, cancel, reserve, .. } = how;
             let resources = Resources { vector: &vector, runs: &runs, threads, cancel };
             if request.threshold.metric == Metric::InnerProduct {
                 let numbers = parts.iter().map(|part| part.numbers.len()).sum();
@@ -190,8 +190,8 @@ impl ItemRows for Input<'_> {
 }
 
 impl<'a> Input<'a> {
-    fn of(parts: &'a [ReadRows], how: Gathering<'a>) -> Result<Self> {
-        let Gathering { threads, cancel, .. } = how;
+    fn of(parts: &'a [ReadRows], how: VectorGathering<'a>) -> Result<Self> {
+        let VectorGathering { threads, cancel, .. } = how;
         let rows: Vec<&[ReadRow]> = parts.iter().map(|part| part.rows.as_slice()).collect();
         let count: usize = rows.iter().map(|rows| rows.len()).sum();
         let numbers: usize = parts.iter().map(|part| part.numbers.len()).sum();
@@ -224,7 +224,7 @@ impl<'a> Input<'a> {
         }
     }
 
-    /// How many rows a task takes on.
+    /// The number of rows that a task takes on.
     fn share(&self, rows: usize) -> usize {
         steps_per_task(self.threads, rows, LEAST_ROWS)
     }

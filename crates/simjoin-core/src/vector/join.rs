@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use super::boxes::{BLOCK_ITEMS, Boxes};
-use super::choice::Choice;
+use super::choice::NumberForm;
 use super::collection::Vectors;
 use super::cost::{all_pairs, least_ratio};
-use super::index::{Sampled, least_of_index, sample};
+use super::index::{SampledIndex, least_of_index, sample};
 use super::metric::Joining;
 use super::tile::PANEL;
 use crate::engine::{Cost, Pairing, Terms};
@@ -18,9 +18,9 @@ pub struct VectorJoin {
     pub build: Arc<Vectors>,
     pub joining: Joining,
     /// The filter that decides pairs on the CPU, once it is chosen.
-    pub(super) filter: Option<Choice>,
+    pub(super) filter: Option<NumberForm>,
     /// The index that takes less time than comparing all pairs, if there is one, once one has been made.
-    sampled: Option<Option<Sampled>>,
+    sampled: Option<Option<SampledIndex>>,
 }
 
 /// The time to hold the boxes of a self-join against each other, in nanoseconds of a core.
@@ -42,7 +42,7 @@ impl VectorJoin {
     /// The time for all pairs by the filter that is chosen, by products in `f32` before that, in
     /// nanoseconds of a core.
     pub(super) fn pairs(&self) -> f64 {
-        self.pairs_of(self.filter.as_ref().map_or(1.0, Choice::ratio))
+        self.pairs_of(self.filter.as_ref().map_or(1.0, NumberForm::ratio))
     }
 
     /// The time for all pairs by a filter that takes `ratio` of the time of products in `f32`.
@@ -76,7 +76,7 @@ impl VectorJoin {
         let may_win = !Self::loses(pairs.min(SAMPLE) + 0.5 * pairs, terms);
         if self.filter.is_none() && may_win {
             let Joining { threshold, ref spec, .. } = self.joining;
-            self.filter = Some(Choice::of(&self.build, threshold, spec, terms.context)?);
+            self.filter = Some(NumberForm::of(&self.build, threshold, spec, terms.context)?);
         }
         Ok(())
     }
@@ -107,7 +107,7 @@ impl VectorJoin {
     }
 
     /// The index that takes less time, where one has been made.
-    pub(super) fn sampled(&self) -> Option<&Sampled> {
+    pub(super) fn sampled(&self) -> Option<&SampledIndex> {
         self.sampled.as_ref()?.as_ref()
     }
 }

@@ -9,7 +9,7 @@ use super::index::{self, VectorIndex};
 use super::join::VectorJoin;
 use super::metric::{ArgumentOrder, Joining, Metric, Threshold};
 use super::nested_loop;
-use super::numbers::Numbers;
+use super::numbers::NumberColumn;
 use super::strategies::NestedLoop;
 use super::width::VectorPair;
 use crate::engine::{
@@ -55,7 +55,7 @@ impl Matcher for VectorMatcher {
 
     fn rows_with_nan(&self, input: &EncodeInput<'_>) -> usize {
         // Any other column fails when it is encoded.
-        let Ok(numbers) = Numbers::try_new(input.values) else { return 0 };
+        let Ok(numbers) = NumberColumn::try_new(input.values) else { return 0 };
         numbers.rows_with_nan().filter(|row| input.may_match(*row)).count()
     }
 

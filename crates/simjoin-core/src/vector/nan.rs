@@ -10,7 +10,7 @@
 //! processor has. So the value's sign is known where all that can come to it have one sign:
 //!
 //! * the NaN of both vectors, all of one sign, and nothing is made: the numbers of a vector besides are
-//!   [tame](Kind), their products and squares and the sums of these finite;
+//!   [tame](NumberKind), their products and squares and the sums of these finite;
 //! * or they have the sign of what is made, or there are none.
 //!
 //! The module does not assume that operations are such: in each process it asks the function itself, about
@@ -53,7 +53,7 @@ impl Sign {
 
 /// The kinds of numbers that a vector holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Kind {
+pub(super) struct NumberKind {
     /// The sum of the squares of its numbers, those that are NaN apart, is at most 1e300: nothing that
     /// functions compute of two such vectors overflows.
     pub is_tame: bool,
@@ -61,7 +61,7 @@ pub(super) struct Kind {
     has_negative: bool,
 }
 
-impl Kind {
+impl NumberKind {
     pub(super) fn of(vector: Vector<'_>) -> Self {
         by_width!(vector, |numbers| Self::of_numbers(numbers))
     }
@@ -128,7 +128,7 @@ impl Rule {
     }
 
     /// The sign of a value that is NaN, by what both vectors hold; `None` where only the function tells.
-    fn sign(self, [x, y]: [Kind; 2]) -> Option<Sign> {
+    fn sign(self, [x, y]: [NumberKind; 2]) -> Option<Sign> {
         let given = match (x.has_positive | y.has_positive, x.has_negative | y.has_negative) {
             (true, true) => return None,
             (false, false) => return self.made,
@@ -260,7 +260,7 @@ impl Metric {
 }
 
 impl Threshold {
-    /// Whether a vector of this [sign](Kind::tame_sign) matches those without NaN or with NaN of this
+    /// Whether a vector of this [sign](NumberKind::tame_sign) matches those without NaN or with NaN of this
     /// sign that are tame and have a value; `None` where the function says.
     pub fn admits_nan(self, sign: Sign) -> Option<bool> {
         let is_known = self.nan == NanScore::Null || Rule::of(self.metric).keeps;
@@ -274,7 +274,7 @@ impl Threshold {
         if self.nan == NanScore::Null {
             return Some(Decision::Neither);
         }
-        let sign = Rule::of(self.metric).sign([Kind::of(x), Kind::of(y)])?;
+        let sign = Rule::of(self.metric).sign([NumberKind::of(x), NumberKind::of(y)])?;
         Some(if self.admits(sign.nan()) { Decision::Match } else { Decision::Neither })
     }
 

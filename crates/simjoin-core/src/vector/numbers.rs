@@ -23,7 +23,7 @@ pub(super) fn holds_vectors(data_type: &DataType) -> bool {
 
 /// A row as a vector.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Row {
+pub(super) enum NumberRow {
     /// The list is NULL.
     Null,
     /// This many elements, one of them NULL.
@@ -49,11 +49,11 @@ macro_rules! append {
 
 /// A column of lists of numbers.
 #[derive(Debug)]
-pub(super) struct Numbers {
+pub(super) struct NumberColumn {
     lists: Lists,
 }
 
-impl Numbers {
+impl NumberColumn {
     /// # Errors
     ///
     /// An internal error when the type [cannot be read](holds_vectors).
@@ -74,12 +74,12 @@ impl Numbers {
         (0..self.len()).filter_map(|row| self.lists.row(row)).map(|range| range.len()).sum()
     }
 
-    pub(super) fn row(&self, row: usize) -> Row {
-        let Some(range) = self.lists.row(row) else { return Row::Null };
+    pub(super) fn row(&self, row: usize) -> NumberRow {
+        let Some(range) = self.lists.row(row) else { return NumberRow::Null };
         let nulls = self.lists.elements().nulls();
         match nulls.is_some_and(|n| n.slice(range.start, range.len()).null_count() > 0) {
-            true => Row::WithNull(range.len()),
-            false => Row::Vector(range),
+            true => NumberRow::WithNull(range.len()),
+            false => NumberRow::Vector(range),
         }
     }
 
@@ -160,8 +160,8 @@ impl Numbers {
         let is_float = self.lists.elements().data_type().is_floating();
         let rows = if is_float { 0..self.len() } else { 0..0 };
         rows.filter(|row| match self.row(*row) {
-            Row::Vector(range) => self.has_nan(range),
-            Row::Null | Row::WithNull(_) => false,
+            NumberRow::Vector(range) => self.has_nan(range),
+            NumberRow::Null | NumberRow::WithNull(_) => false,
         })
     }
 

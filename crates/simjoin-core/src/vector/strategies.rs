@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::bounds::Frame;
-use super::choice::Choice;
+use super::choice::NumberForm;
 use super::index::{PreparedIndex, VectorIndex};
 use super::join::VectorJoin;
 use super::nested_loop;
@@ -30,7 +30,7 @@ impl Strategy<VectorJoin> for NestedLoop {
         const NUMBER: f64 = 2.0;
         join.choose_filter(terms)?;
         let nanos = join.pairs() + NUMBER * join.build.number_count() as f64;
-        let of_bytes = matches!(join.filter, Some(Choice::Bytes { .. }));
+        let of_bytes = matches!(join.filter, Some(NumberForm::Bytes { .. }));
         let manner = of_bytes.then_some("by products of bytes");
         Ok(Estimate::new(Some(Cost::cpu(nanos)), ()).in_manner(manner))
     }

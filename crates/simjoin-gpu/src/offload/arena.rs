@@ -1,6 +1,6 @@
 //! The arrays of a job in the memory of a device.
 
-use crate::offload::memory::{Layout, bytes_of};
+use crate::offload::memory::{ArrayLayout, bytes_of};
 use crate::runtime::{DeviceError, Pod, Stage, Upload};
 
 /// Arrays one behind the other. A job declares each array once: the call says how long the array is and
@@ -11,7 +11,7 @@ use crate::runtime::{DeviceError, Pod, Stage, Upload};
 #[derive(Debug, Default)]
 pub struct Arena<'a> {
     start: u64,
-    layout: Layout,
+    layout: ArrayLayout,
     /// By place: bytes of the host that are copied.
     copies: Vec<(u64, &'a [u8])>,
     /// By place: how many bytes are set to 0.

@@ -21,7 +21,7 @@ use crate::runtime::DeviceError;
 
 /// Works of one cursor on their way, for each device.
 const WORKS_ON_THE_WAY: usize = 2;
-/// How long a cursor plans in one time slice.
+/// The time for which a cursor plans in one time slice.
 const SLICE: Duration = Duration::from_millis(5);
 /// Bytes beside plans, matches and the join on the CPU.
 const WORKING: usize = 1 << 20;

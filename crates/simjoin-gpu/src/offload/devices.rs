@@ -214,7 +214,7 @@ fn side_by_side<I: Sync, T: Send>(
 /// The devices that a join sends its works to, and what became of them.
 #[derive(Debug)]
 pub struct Devices {
-    members: Vec<Member>,
+    members: Vec<JoinDevice>,
     /// Where the search for the shortest queue begins: devices of equal queues take turns.
     next: AtomicUsize,
     /// Visible devices that the join cannot use, and why.
@@ -241,7 +241,7 @@ pub struct Devices {
 
 /// A device of a join.
 #[derive(Debug)]
-struct Member {
+struct JoinDevice {
     device: Arc<Device>,
     /// Works of this join that the device has not answered.
     under_way: AtomicUsize,
@@ -249,7 +249,7 @@ struct Member {
     failed: AtomicBool,
 }
 
-impl Member {
+impl JoinDevice {
     fn has_failed(&self) -> bool {
         self.failed.load(Ordering::Relaxed)
     }
@@ -263,7 +263,7 @@ impl Devices {
         remark: Option<&'static str>,
         request: &DeviceRequest,
     ) -> Self {
-        let member = |device| Member {
+        let member = |device| JoinDevice {
             device,
             under_way: AtomicUsize::new(0),
             failed: AtomicBool::new(false),
@@ -290,7 +290,7 @@ impl Devices {
         self.times
     }
 
-    /// How many devices there are.
+    /// The number of devices.
     pub fn len(&self) -> usize {
         self.members.len()
     }
@@ -343,7 +343,7 @@ impl Devices {
 
     /// Whether nothing more should be sent: no device is left.
     pub(crate) fn have_failed(&self) -> bool {
-        self.members.iter().all(Member::has_failed)
+        self.members.iter().all(JoinDevice::has_failed)
     }
 
     /// Notes that a device failed. Its works go to another device from now on, or to the CPU.

@@ -10,11 +10,11 @@ pub const ALIGNMENT: u64 = 256;
 
 /// Lays arrays out one behind the other.
 #[derive(Debug, Default)]
-pub struct Layout {
+pub struct ArrayLayout {
     end: u64,
 }
 
-impl Layout {
+impl ArrayLayout {
     /// The place of `count` items of `bytes` bytes.
     pub fn add(&mut self, count: u64, bytes: u64) -> u64 {
         let place = self.end;

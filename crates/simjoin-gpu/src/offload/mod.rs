@@ -43,7 +43,7 @@ pub(crate) use self::fallback::{CpuJoin, OnCpu, Wanted};
 pub use self::filter::Itself;
 pub use self::filter::{DeviceFilter, OnHost, TicketOf, Undecided};
 pub use self::join::Offload;
-pub use self::memory::{ALIGNMENT, Layout, bytes_of, fetch};
+pub use self::memory::{ALIGNMENT, ArrayLayout, bytes_of, fetch};
 pub use self::opening::Opener;
 pub use self::outcome::JobCounters;
 pub use self::outcome::{Counted, Outcome};

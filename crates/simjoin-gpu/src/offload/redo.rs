@@ -40,7 +40,7 @@ struct Current<U> {
 }
 
 /// The matches that the CPU has found in a job.
-pub(super) struct Found {
+pub(super) struct RedoneMatches {
     pub unit: u32,
     /// The matches, by the orders in which they hold.
     pub runs: Vec<(MatchOrder, Vec<Match>)>,
@@ -69,7 +69,7 @@ impl<F: DeviceFilter> Redo<F> {
         cx: &mut Context<'_>,
         join: &Offload<F>,
         reservation: &dyn Memory,
-    ) -> Poll<Result<Option<Found>>> {
+    ) -> Poll<Result<Option<RedoneMatches>>> {
         if self.current.is_none() {
             self.current = self.jobs.pop_front().map(|(unit, undecided)| {
                 let left = undecided.probes();
@@ -99,7 +99,7 @@ impl<F: DeviceFilter> Redo<F> {
         let runs = buffer.runs().map(of_job).collect();
         self.is_fed = buffer.completed().is_empty();
         let done = !self.is_fed && current.left.is_empty();
-        let found = Found { unit: current.unit, runs, done };
+        let found = RedoneMatches { unit: current.unit, runs, done };
         buffer.clear();
         if found.done {
             self.current = None;

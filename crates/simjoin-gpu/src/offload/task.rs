@@ -6,7 +6,7 @@ use crate::offload::arena::Arena;
 use crate::offload::inbox::Ticket;
 use crate::offload::memory::fetch;
 use crate::offload::outcome::Outcome;
-use crate::runtime::{DeviceError, DeviceWork, Grid, Pod, Results, Stage, Usage};
+use crate::runtime::{DeviceError, DeviceWork, LaunchGrid, Pod, Results, Stage, Usage};
 
 /// A device of a join: what it holds for the jobs, and how many multiprocessors it has.
 #[derive(Debug, Clone)]
@@ -165,10 +165,10 @@ impl<J: DeviceJob> DeviceWork for DeviceTask<J> {
 }
 
 /// The grid of a kernel whose threads decide so many pairs at most, one after the other.
-pub(crate) fn deciding_grid(pairs: u64, multiprocessors: u32) -> Grid {
+pub(crate) fn deciding_grid(pairs: u64, multiprocessors: u32) -> LaunchGrid {
     const THREADS: u32 = 128;
     /// Blocks of a multiprocessor, so that they end together.
     const BLOCKS: u32 = 8;
     let blocks = pairs.div_ceil(THREADS.into()).clamp(1, (BLOCKS * multiprocessors).into());
-    Grid { blocks: blocks as u32, threads: THREADS, shared_words: 0 }
+    LaunchGrid { blocks: blocks as u32, threads: THREADS, shared_words: 0 }
 }

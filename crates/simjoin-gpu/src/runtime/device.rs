@@ -33,8 +33,8 @@ static OPEN: Mutex<BTreeMap<u32, Arc<Device>>> = Mutex::new(BTreeMap::new());
 /// Held by the thread that opens a device, by ordinal.
 static OPENING: Mutex<BTreeMap<u32, Arc<Mutex<()>>>> = Mutex::new(BTreeMap::new());
 
-/// How long the opening of a lost device waits for its end: the threads of its queue end at once,
-/// and the queries that failed with it soon after.
+/// The time for which the opening of a lost device waits for its end: the threads of its queue end
+/// at once, and the queries that failed with it soon after.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 impl Device {
@@ -42,7 +42,7 @@ impl Device {
     /// of the largest work.
     pub const SLOTS: usize = queue::SLOTS;
 
-    /// How many devices there are, at least 1. Loads the driver, creates no context.
+    /// The number of devices, at least 1. Loads the driver, creates no context.
     pub fn count() -> Result<u32> {
         driver::guarded(driver::device_count)
     }
@@ -122,7 +122,7 @@ impl Device {
         self.properties.capability
     }
 
-    /// How many multiprocessors the device has.
+    /// The number of multiprocessors of the device.
     pub fn multiprocessors(&self) -> u32 {
         self.properties.multiprocessors
     }

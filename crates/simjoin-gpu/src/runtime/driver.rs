@@ -55,7 +55,7 @@ pub(super) fn load() -> Result<()> {
     Ok(())
 }
 
-/// How many devices there are, at least 1.
+/// The number of devices, at least 1.
 pub(crate) fn device_count() -> Result<u32> {
     load()?;
     let count = result::device::get_count().map_err(|e| failed("cuDeviceGetCount", e))?;

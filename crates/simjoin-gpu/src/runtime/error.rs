@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::error::{Error, exec_error, internal_error, resources_error};
-use crate::util::size::Bytes;
+use crate::util::size::HumanSize;
 
 /// Why a device cannot be used, or not for this work.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,7 +23,7 @@ pub enum DeviceError {
     NoSuchDevice {
         /// The number asked for.
         ordinal: u32,
-        /// How many devices there are.
+        /// The number of devices.
         count: u32,
     },
     /// No kernel runs on a device of this compute capability.
@@ -132,14 +132,14 @@ impl fmt::Display for DeviceError {
                 f,
                 "the CUDA device has {} free, but {what} need {}: lower \
                  simjoin.gpu.candidate_memory, or free memory of the device",
-                Bytes(*free),
-                Bytes(*bytes)
+                HumanSize(*free),
+                HumanSize(*bytes)
             ),
             Self::HostOutOfMemory { bytes } => write!(
                 f,
                 "{} of host memory could not be pinned for transfers to the CUDA device: lower \
                  simjoin.gpu.candidate_memory",
-                Bytes(*bytes)
+                HumanSize(*bytes)
             ),
             Self::Failed { call, code, message } => {
                 write!(f, "{call} failed on the CUDA device: {message}{}", Code(*code))

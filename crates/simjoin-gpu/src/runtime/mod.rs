@@ -36,7 +36,7 @@ pub use error::DeviceError;
 pub use images::Aligned;
 pub use images::{Images, images};
 pub use memory::PinnedBuffer;
-pub use module::{Grid, Kernel};
+pub use module::{Kernel, LaunchGrid};
 pub use pod::Pod;
 pub use resident::{Resident, Upload};
 pub use stage::{Results, Stage};

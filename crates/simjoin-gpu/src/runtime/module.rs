@@ -65,7 +65,7 @@ unsafe impl Send for Module {}
 
 /// The threads of a launch, in one dimension.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Grid {
+pub struct LaunchGrid {
     pub blocks: u32,
     /// Threads of a block.
     pub threads: u32,

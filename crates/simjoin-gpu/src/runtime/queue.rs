@@ -26,7 +26,7 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 use crate::runtime::driver::{Context, Result, panic_message};
 use crate::runtime::memory::PinnedPool;
 use crate::runtime::module::Modules;
-use crate::runtime::stage::{Issued, Latest, Slot};
+use crate::runtime::stage::{Issued, Latest, StreamSlot};
 use crate::runtime::{DeviceError, DeviceWork, Usage};
 
 /// Works on the device at once: some on their way there, one in a kernel, some on their way back or
@@ -46,7 +46,7 @@ struct Shared {
     on_loss: fn(&Arc<Context>),
     /// Works submitted and not answered.
     pending: AtomicUsize,
-    state: Mutex<State>,
+    state: Mutex<QueueContents>,
     /// Something to do for the launcher: a work and a slot for it, or the end.
     launch: Condvar,
     /// Something to do for the collector: a work in flight, or the end.
@@ -54,10 +54,10 @@ struct Shared {
 }
 
 #[derive(Debug)]
-struct State {
+struct QueueContents {
     waiting: VecDeque<Waiting>,
     in_flight: VecDeque<InFlight>,
-    free: Vec<Slot>,
+    free: Vec<StreamSlot>,
     /// Since when all slots have been free, if a work was ever done.
     idle_since: Option<Instant>,
     /// No more works come.
@@ -74,7 +74,7 @@ struct Waiting {
 
 #[derive(Debug)]
 struct InFlight {
-    slot: Slot,
+    slot: StreamSlot,
     work: Box<dyn DeviceWork>,
     issued: Issued,
     queued_nanos: u64,
@@ -90,7 +90,7 @@ impl Queue {
         name: &str,
         on_loss: fn(&Arc<Context>),
     ) -> Result<Self> {
-        let free = (0..SLOTS).map(|_| Slot::new(context, pinned)).collect::<Result<_>>()?;
+        let free = (0..SLOTS).map(|_| StreamSlot::new(context, pinned)).collect::<Result<_>>()?;
         let latest = Latest::new(context)?;
         let shared = Arc::new(Shared {
             context: Arc::clone(context),
@@ -98,7 +98,7 @@ impl Queue {
             pinned: Arc::clone(pinned),
             on_loss,
             pending: AtomicUsize::new(0),
-            state: Mutex::new(State {
+            state: Mutex::new(QueueContents {
                 waiting: VecDeque::new(),
                 in_flight: VecDeque::new(),
                 free,
@@ -186,7 +186,10 @@ impl Shared {
     }
 
     /// Answers all works that wait: the device is lost.
-    fn fail_waiting<'a>(&'a self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+    fn fail_waiting<'a>(
+        &'a self,
+        mut state: MutexGuard<'a, QueueContents>,
+    ) -> MutexGuard<'a, QueueContents> {
         let waiting = std::mem::take(&mut state.waiting);
         MutexGuard::unlocked(&mut state, || {
             (self.on_loss)(&self.context);
@@ -198,7 +201,10 @@ impl Shared {
     }
 
     /// Starts the work that has waited longest. There is one, and a free slot.
-    fn launch_next<'a>(&'a self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+    fn launch_next<'a>(
+        &'a self,
+        mut state: MutexGuard<'a, QueueContents>,
+    ) -> MutexGuard<'a, QueueContents> {
         let was_idle = state.free.len() == SLOTS;
         let idle_since = state.idle_since.take_if(|_| was_idle);
         let (Some(Waiting { mut work, since }), Some(mut slot)) =
@@ -239,7 +245,7 @@ impl Shared {
 
     /// Issues a work; `None` where there is nothing to do. After an error nothing of it is under
     /// way.
-    fn issue(&self, slot: &mut Slot, work: &mut dyn DeviceWork) -> Result<Option<Issued>> {
+    fn issue(&self, slot: &mut StreamSlot, work: &mut dyn DeviceWork) -> Result<Option<Issued>> {
         let mut attempt = || {
             let issued = guarded(|| slot.issue(&self.modules, |stage| work.issue(stage)));
             if issued.is_err() {
@@ -306,14 +312,14 @@ impl Shared {
 
     fn trim(&self) {
         let memory: Vec<_> =
-            self.state.lock().free.iter_mut().filter_map(Slot::take_memory).collect();
+            self.state.lock().free.iter_mut().filter_map(StreamSlot::take_memory).collect();
         // Outside of the lock: the driver takes its time.
         drop(memory);
     }
 }
 
-impl State {
-    fn put_back(&mut self, slot: Slot) {
+impl QueueContents {
+    fn put_back(&mut self, slot: StreamSlot) {
         self.free.push(slot);
         if self.free.len() == SLOTS {
             self.idle_since = Some(Instant::now());

@@ -9,7 +9,7 @@ use cudarc::driver::{result, sys};
 use crate::runtime::driver::{Context, Event, Result, Stream};
 use crate::runtime::memory::{DeviceBuffer, PinnedBuffer, PinnedPool};
 use crate::runtime::module::Modules;
-use crate::runtime::{DeviceError, Grid, Images, Kernel, Pod, Resident, Times, Usage};
+use crate::runtime::{DeviceError, Images, Kernel, LaunchGrid, Pod, Resident, Times, Usage};
 
 /// Bytes of a note, at most.
 const NOTE_BYTES: usize = 256;
@@ -19,7 +19,7 @@ const NOTE_BYTES: usize = 256;
 /// All of it is issued to one stream, so that it happens in order; slots run side by side, and the
 /// device copies to, computes and copies from different ones at the same time.
 #[derive(Debug)]
-pub(super) struct Slot {
+pub(super) struct StreamSlot {
     context: Arc<Context>,
     stream: Stream,
     marks: Marks,
@@ -70,7 +70,7 @@ pub(crate) struct Issued {
     bytes_from_device: u64,
 }
 
-impl Slot {
+impl StreamSlot {
     /// The context is current.
     pub(super) fn new(context: &Arc<Context>, pinned: &Arc<PinnedPool>) -> Result<Self> {
         let event = || Event::new(context);
@@ -175,7 +175,7 @@ impl Slot {
     }
 }
 
-/// How far issuing has come.
+/// The progress of issuing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Phase {
     Empty,
@@ -190,7 +190,7 @@ enum Phase {
 /// Copies to the device that come behind a kernel count as time of kernels.
 #[derive(Debug)]
 pub struct Stage<'a> {
-    slot: &'a mut Slot,
+    slot: &'a mut StreamSlot,
     modules: &'a Modules,
     phase: Phase,
     issued: Issued,
@@ -273,7 +273,7 @@ impl Stage<'_> {
     pub unsafe fn launch<A: Copy>(
         &mut self,
         kernel: Kernel,
-        grid: Grid,
+        grid: LaunchGrid,
         mut argument: A,
     ) -> Result<()> {
         self.enter(Phase::Computing)?;
@@ -315,7 +315,7 @@ impl Stage<'_> {
 
     /// Records the marks in front of a phase.
     fn enter(&mut self, phase: Phase) -> Result<()> {
-        let Slot { marks, stream, busy, .. } = &mut *self.slot;
+        let StreamSlot { marks, stream, busy, .. } = &mut *self.slot;
         *busy = true;
         if self.phase == Phase::Empty {
             marks.started.record(stream)?;
@@ -344,7 +344,7 @@ impl Stage<'_> {
 /// The results of a work on the device, once everything that it issued has passed.
 #[derive(Debug)]
 pub struct Results<'a> {
-    slot: &'a mut Slot,
+    slot: &'a mut StreamSlot,
     bytes: u64,
     returned: bool,
 }
@@ -384,7 +384,7 @@ impl Results<'_> {
     }
 
     fn copy(&mut self, from: u64, to: *mut c_void, bytes: usize) -> Result<()> {
-        let Slot { context, stream, marks, .. } = &mut *self.slot;
+        let StreamSlot { context, stream, marks, .. } = &mut *self.slot;
         if !self.returned {
             marks.returning.record(stream)?;
         }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use simjoin_core::string::collection::Strings;
 
 use crate::offload::{Arena, run};
-use crate::runtime::{Device, DeviceError, Grid, Images, Resident, Stage, images};
+use crate::runtime::{Device, DeviceError, Images, LaunchGrid, Resident, Stage, images};
 use crate::string::abi::{STAGE, TextSide, TextSigning};
 use crate::string::packed::{DeclaredTexts, PackedTexts};
 
@@ -13,7 +13,7 @@ pub(super) static TEXTS: Images = images!("texts");
 
 /// The build side as it is brought to devices.
 #[derive(Debug)]
-pub(super) struct Columns {
+pub(super) struct PackedColumns {
     texts: PackedTexts,
     /// By item the place of its run, and by stage the least and the greatest of these.
     classes: Vec<u32>,
@@ -31,7 +31,7 @@ pub(super) struct ColumnSide {
     pub boxes: u64,
 }
 
-impl Columns {
+impl PackedColumns {
     pub(super) fn new(build: &Strings, texts: PackedTexts, bits: Arc<Vec<u8>>) -> Self {
         let runs = build.runs().iter().zip(0..);
         let classes: Vec<u32> =
@@ -74,7 +74,7 @@ pub(super) unsafe fn sign(
     let kernel = stage.kernel(&TEXTS, "texts_sign")?;
     let blocks = signing.count.div_ceil(STAGE).clamp(1, 32 * multiprocessors);
     // SAFETY: the kernel takes a `TextSigning`, of which the caller says that it holds.
-    unsafe { stage.launch(kernel, Grid { blocks, threads: STAGE, shared_words: 0 }, signing) }
+    unsafe { stage.launch(kernel, LaunchGrid { blocks, threads: STAGE, shared_words: 0 }, signing) }
 }
 
 /// The texts of a build side on a device, signed.
@@ -90,7 +90,10 @@ impl SignedTexts {
     /// # Errors
     ///
     /// [`DeviceError::OutOfMemory`] where it does not fit.
-    pub(super) fn on(device: &Arc<Device>, build: &Columns) -> Result<Arc<Self>, DeviceError> {
+    pub(super) fn on(
+        device: &Arc<Device>,
+        build: &PackedColumns,
+    ) -> Result<Arc<Self>, DeviceError> {
         let mut arena = Arena::at(0);
         build.declare(&mut arena);
         let memory = device

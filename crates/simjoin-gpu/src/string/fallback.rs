@@ -5,7 +5,7 @@ use std::sync::Arc;
 use simjoin_core::string::cursor::{CURSOR_BYTES, StringWorker, scratch_bytes_of};
 use simjoin_core::string::finder::Finder;
 use simjoin_core::string::join::StringJoin;
-use simjoin_core::string::prepared::Prepared;
+use simjoin_core::string::prepared::PreparedLanes;
 
 use crate::engine::{
     Cursor, MatchNeed, MatchSpec, Orders, PrepareContext, PreparedJoin, UnitCursor,
@@ -38,7 +38,7 @@ impl CpuJoin for TextsOnCpu {
         wanted: Wanted,
         context: PrepareContext<'_>,
     ) -> Result<Arc<dyn PreparedJoin>> {
-        Ok(Arc::new(Prepared::new(self.join(wanted), true, context)?))
+        Ok(Arc::new(PreparedLanes::new(self.join(wanted), true, context)?))
     }
 
     fn unprepared(&self, wanted: Wanted) -> Box<dyn Cursor> {

@@ -9,14 +9,14 @@ use simjoin_core::string::boxes::UNKNOWN;
 use simjoin_core::string::collection::Strings;
 use simjoin_core::string::decide::Decider;
 use simjoin_core::string::join::StringJoin;
-use simjoin_core::string::threshold::{Limits, Threshold};
+use simjoin_core::string::threshold::{AllowedDifferences, Threshold};
 
 use crate::engine::{ItemId, Match, MatchNeed, MatchOrder, Unit};
 use crate::error::{Result, internal_err};
 use crate::memory::Memory;
 use crate::offload::tiles::{ColumnsOf, Meeting, MovingRows, TileFamily, TileJoin, Tiles};
 use crate::string::packed::PackedTexts;
-use crate::string::plan::Tiling;
+use crate::string::plan::PlanLimits;
 use crate::string::work::{TextTiles, TravellingTexts};
 use crate::util::parallel::Threads;
 
@@ -24,7 +24,7 @@ use crate::util::parallel::Threads;
 #[derive(Debug)]
 pub(super) struct TilesOfTexts {
     pub join: StringJoin,
-    pub tiling: Tiling,
+    pub tiling: PlanLimits,
     /// The bit of each element in signatures.
     pub bits: Arc<Vec<u8>>,
 }
@@ -33,7 +33,7 @@ pub(super) struct TilesOfTexts {
 pub(super) struct LimitedDecider {
     decider: Decider,
     /// The limits of a match, by the lengths of a probe text and a build text.
-    limits: HashMap<[u32; 2], Option<Limits>>,
+    limits: HashMap<[u32; 2], Option<AllowedDifferences>>,
 }
 
 impl LimitedDecider {
@@ -44,7 +44,7 @@ impl LimitedDecider {
         Self { decider: Decider::new(threshold, need), limits: HashMap::new() }
     }
 
-    fn limits(&mut self, threshold: Threshold, lens: [u32; 2]) -> Option<Limits> {
+    fn limits(&mut self, threshold: Threshold, lens: [u32; 2]) -> Option<AllowedDifferences> {
         if self.limits.len() >= Self::MOST_LIMITS {
             self.limits.clear();
         }

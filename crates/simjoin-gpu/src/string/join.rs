@@ -11,7 +11,7 @@ use crate::engine::{DevicePlace, DeviceRequest, MatchNeed, MatchSpec, Pairing, S
 use crate::offload::tiles::capacity;
 use crate::offload::{Devices, OpenDevices};
 use crate::runtime::{Device, DeviceError};
-use crate::string::columns::{Columns, TEXTS};
+use crate::string::columns::{PackedColumns, TEXTS};
 use crate::string::packed::word_count;
 use crate::string::work::{JobSettings, TextForm};
 
@@ -86,7 +86,7 @@ impl StringDevices {
         };
         let works = Device::SLOTS as u64 * settings.buffer_bytes();
         let words = word_count(build, 0..build.len());
-        let bytes = Columns::bytes_of(build.len(), words).saturating_add(works);
+        let bytes = PackedColumns::bytes_of(build.len(), words).saturating_add(works);
         if bytes > memory || u32::try_from(words).is_err() {
             return Err(DeviceError::OutOfMemory {
                 what: "the texts of the join",

@@ -38,12 +38,12 @@ use simjoin_core::string::gather::not_cancelled;
 use simjoin_core::string::join::StringJoin;
 
 use self::abi::STAGE;
-use self::columns::{Columns, SignedTexts};
+use self::columns::{PackedColumns, SignedTexts};
 use self::fallback::TextsOnCpu;
 use self::filter::TilesOfTexts;
 use self::join::StringDevices;
 use self::packed::PackedTexts;
-use self::plan::Tiling;
+use self::plan::PlanLimits;
 pub use self::strategies::STRATEGIES;
 use crate::engine::{Collection, PrepareContext, PreparedJoin};
 use crate::error::Result;
@@ -69,13 +69,13 @@ fn prepare(
     let bits = Arc::new(bits_of(build, context.cancel)?);
     let PrepareContext { reservation, threads, .. } = context;
     let texts = PackedTexts::new(build, 0..build.len(), settings.counts, threads, reservation)?;
-    let columns = Columns::new(build, texts, Arc::clone(&bits));
+    let columns = PackedColumns::new(build, texts, Arc::clone(&bits));
     let resident = devices.on_each(|_, device| {
         let multiprocessors = device.multiprocessors();
         Ok(OnDevice { resident: Some(SignedTexts::on(device, &columns)?), multiprocessors })
     })?;
     let stages = build.len().div_ceil(STAGE);
-    let tiling = Tiling { unit_stages: (stages / 16).max(4), most_pairs: MOST_PAIRS };
+    let tiling = PlanLimits { unit_stages: (stages / 16).max(4), most_pairs: MOST_PAIRS };
     let family = TilesOfTexts { join: join.clone(), tiling, bits };
     let filter = TileJoin {
         build: Arc::clone(build),

@@ -10,7 +10,7 @@ use simjoin_core::string::cursor::check_lens;
 use simjoin_core::string::finder::levenshtein_of;
 use simjoin_core::string::function::StringFunction;
 use simjoin_core::string::join::StringJoin;
-use simjoin_core::string::threshold::{Limits, Threshold};
+use simjoin_core::string::threshold::{AllowedDifferences, Threshold};
 
 use crate::engine::{ItemId, Pairing};
 use crate::error::Result;
@@ -32,7 +32,7 @@ const NO_EDITS: u32 = 0xff;
 
 /// The limits by which plans are cut.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Tiling {
+pub(super) struct PlanLimits {
     /// The most stages of a unit, so that there are units for all multiprocessors.
     pub unit_stages: u32,
     /// Pairs of a plan, about.
@@ -58,8 +58,8 @@ impl StripArrays {
 }
 
 /// Limits as kernels read them, of texts the longer of which has so many scalars.
-fn packed(function: StringFunction, limits: Option<Limits>, longer: u32) -> u32 {
-    let Some(Limits { most, surplus, .. }) = limits else { return NO_MATCH };
+fn packed(function: StringFunction, limits: Option<AllowedDifferences>, longer: u32) -> u32 {
+    let Some(AllowedDifferences { most, surplus, .. }) = limits else { return NO_MATCH };
     let [beyond, lacking] = surplus.map(|most| most.min(SIGNATURE_BITS));
     // No distance is greater than the longer text.
     let edits = most.and_then(|most| levenshtein_of(function, most)).map(|edits| edits.min(longer));
@@ -67,7 +67,7 @@ fn packed(function: StringFunction, limits: Option<Limits>, longer: u32) -> u32 
     edits | beyond << 8 | lacking << 16
 }
 
-impl Tiling {
+impl PlanLimits {
     /// The tiles of the first rows of `left`, as many as make a work, at most `most_rows`. Row 0 is item
     /// `first_probe`.
     ///
@@ -107,7 +107,7 @@ impl Tiling {
 
 /// A plan in the making.
 struct Planner {
-    tiling: Tiling,
+    tiling: PlanLimits,
     threshold: Threshold,
     arrays: StripArrays,
     units: Vec<TileUnit>,

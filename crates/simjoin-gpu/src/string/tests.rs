@@ -13,7 +13,7 @@ use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 use simjoin_core::string::collection::{ReadRow, ReadRows, Strings};
 use simjoin_core::string::function::StringFunction;
-use simjoin_core::string::gather::Gathering;
+use simjoin_core::string::gather::TextGathering;
 use simjoin_core::string::join::StringJoin;
 
 use self::draw::{Kind, edited, rounds, seed, text};
@@ -39,7 +39,7 @@ use crate::util::parallel::Threads;
 mod draw;
 use crate::util::cancel::CancelFlag;
 use simjoin_core::string::threshold::Threshold;
-use simjoin_core::string::value::{Value, Values};
+use simjoin_core::string::value::{PairEvaluator, Value};
 
 /// The collection of rows of a key and a text, by the alphabet of a build side.
 fn collection(rows: &[(u32, String)], build: Option<&Strings>) -> Arc<Strings> {
@@ -55,7 +55,12 @@ fn collection(rows: &[(u32, String)], build: Option<&Strings>) -> Arc<Strings> {
     Arc::new(
         Strings::gather(
             &[read],
-            Gathering { alphabet, by_prefix: false, threads: Threads::small(2), cancel: &cancel },
+            TextGathering {
+                alphabet,
+                by_prefix: false,
+                threads: Threads::small(2),
+                cancel: &cancel,
+            },
         )
         .unwrap(),
     )
@@ -152,7 +157,7 @@ impl Case {
     fn expected(&self) -> Vec<(ItemId, ItemId, u32)> {
         let Self { probe, join: StringJoin { build, threshold, spec, .. } } = self;
         let Threshold { function, bound } = *threshold;
-        let mut values = Values::new(function);
+        let mut values = PairEvaluator::new(function);
         let mut expected = vec![];
         for run in probe.runs() {
             for x in run.items.clone() {

@@ -9,7 +9,7 @@ use crate::offload::tiles::{
     Addresses, ColumnsOf, Report, TileForm, TileJob, TileKind, TileSettings, Tiles,
 };
 use crate::offload::{Arena, Counted, JobCounters, OnDevice};
-use crate::runtime::{DeviceError, Grid, Stage};
+use crate::runtime::{DeviceError, LaunchGrid, Stage};
 use crate::string::abi::{STAGE, STRIP, TextTally, TextWork, UNDECIDED};
 use crate::string::columns::{SignedTexts, TEXTS, sign};
 use crate::string::packed::{DeclaredTexts, PackedTexts};
@@ -156,7 +156,9 @@ impl TileKind for TextTiles {
         // SAFETY: the kernel takes a `TextWork`. Its addresses are those of memory of this stage and of the
         // columns, which the work holds; the plan's units, runs and table name no row, stage or class
         // beyond those.
-        unsafe { stage.launch(kernel, Grid { blocks, threads: THREADS, shared_words: 0 }, *tiles) }
+        unsafe {
+            stage.launch(kernel, LaunchGrid { blocks, threads: THREADS, shared_words: 0 }, *tiles)
+        }
     }
 
     fn report(_: &TextJob, tally: &TextTally) -> Report {

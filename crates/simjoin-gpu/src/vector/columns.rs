@@ -9,19 +9,19 @@ use simjoin_core::vector::order::Reach;
 
 use crate::offload::tiles::TileForm;
 use crate::offload::{Arena, run};
-use crate::runtime::{Device, DeviceError, Grid, Resident, Stage};
+use crate::runtime::{Device, DeviceError, LaunchGrid, Resident, Stage};
 use crate::vector::abi::{
     BOUNDS_BYTES, NEGATIVE_MISSES, OCTET, POSITIVE_MISSES, Preparing, STEP_BYTES, SUM_BOUNDS_BYTES,
     TERM_BYTES, UNDECIDED, VectorBoxes, VectorSide,
 };
 use crate::vector::boxes::BoxArrays;
 use crate::vector::resident::ResidentVectors;
-use crate::vector::shape::{Numbers, VECTORS, VectorShape};
+use crate::vector::shape::{NumberType, VECTORS, VectorShape};
 
 /// Threads of a block that prepares.
 const PREPARING_THREADS: u32 = 256;
 
-/// How the vectors of a join are prepared.
+/// The settings by which the vectors of a join are prepared.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Preparation {
     pub threshold: Threshold,
@@ -35,7 +35,7 @@ pub(super) struct Preparation {
 
 /// The arrays of prepared vectors, and how kernels fill them.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Prepared {
+pub(super) struct PreparedArrays {
     preparing: Preparing,
     /// The kernels find the greatest norm first.
     measures: bool,
@@ -82,7 +82,12 @@ impl From<Preparation> for TileForm {
 
 impl Preparation {
     /// Declares the arrays of vectors when they are prepared. Strips and stages are read to their ends.
-    pub(super) fn declare(&self, arena: &mut Arena<'_>, given: Given, role: Role) -> Prepared {
+    pub(super) fn declare(
+        &self,
+        arena: &mut Arena<'_>,
+        given: Given,
+        role: Role,
+    ) -> PreparedArrays {
         let Self { threshold, shape, dimensions, .. } = *self;
         let VectorShape { strip_rows, stage_columns, box_chunks, .. } = shape;
         let count = u64::from(given.count);
@@ -96,11 +101,11 @@ impl Preparation {
         let steps = shape.numbers.steps(dimensions);
         let step_bytes = STEP_BYTES * u64::from(steps);
         let (each, tail) = match shape.numbers {
-            Numbers::Halves => (step_bytes, STEP_BYTES),
-            Numbers::Integers => (step_bytes + TERM_BYTES, SUM_BOUNDS_BYTES),
+            NumberType::Halves => (step_bytes, STEP_BYTES),
+            NumberType::Integers => (step_bytes + TERM_BYTES, SUM_BOUNDS_BYTES),
         };
         let own = arena.zeroed::<u64>(1);
-        let integers = shape.numbers == Numbers::Integers;
+        let integers = shape.numbers == NumberType::Integers;
         // Rows are scaled by what is known of the columns.
         let (greatest, measures) = match (threshold.metric, role) {
             _ if integers => (own, false),
@@ -139,11 +144,11 @@ impl Preparation {
         };
         let has_boxes = shape.reads_boxes() && role == Role::Both;
         let boxes = has_boxes.then(|| BoxArrays::declare(arena, padded as u32, box_chunks));
-        Prepared { preparing, measures, integers, greatest: own, boxes }
+        PreparedArrays { preparing, measures, integers, greatest: own, boxes }
     }
 }
 
-impl Prepared {
+impl PreparedArrays {
     /// Has the kernels prepare the vectors.
     ///
     /// # Safety
@@ -159,7 +164,7 @@ impl Prepared {
         // Eight lanes have a vector.
         let blocks = (preparing.padded / OCTET).div_ceil(PREPARING_THREADS / 64);
         let blocks = blocks.clamp(1, 8 * multiprocessors);
-        let grid = Grid { blocks, threads: PREPARING_THREADS, shared_words: 0 };
+        let grid = LaunchGrid { blocks, threads: PREPARING_THREADS, shared_words: 0 };
         let names = [
             measures.then_some("vectors_measure"),
             Some(if integers { "vectors_prepare_integers" } else { "vectors_prepare" }),
@@ -180,20 +185,20 @@ impl Prepared {
     }
 
     /// The vectors as columns.
-    pub(super) fn columns(&self, first: u32, row_counts: u64, centre: u64) -> Columns {
-        Columns {
+    pub(super) fn columns(&self, first: u32, row_counts: u64, centre: u64) -> VectorColumns {
+        VectorColumns {
             side: self.side(first, row_counts),
             stage_sure: self.preparing.stage_sure,
             greatest: self.greatest,
             centre,
-            ..Columns::default()
+            ..VectorColumns::default()
         }
     }
 }
 
 /// Columns as works need them.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Columns {
+pub(super) struct VectorColumns {
     pub side: VectorSide,
     /// The address of the greatest bounds of stages.
     pub stage_sure: u64,
@@ -221,7 +226,7 @@ pub(super) struct Preparable<'a> {
 /// The arrays of a prepared build side.
 #[derive(Debug)]
 struct Declared {
-    prepared: Prepared,
+    prepared: PreparedArrays,
     centre: u64,
     index: u64,
 }
@@ -245,7 +250,7 @@ impl Declared {
 pub(super) struct PreparedColumns {
     vectors: ResidentVectors,
     memory: Resident,
-    columns: Columns,
+    columns: VectorColumns,
 }
 
 impl PreparedColumns {
@@ -290,7 +295,7 @@ impl PreparedColumns {
         let Declared { prepared, centre, index } = Declared::new(&mut arena, how, given, index);
         let limit = boxes.map_or(f32::INFINITY, |(boxes, _)| boxes.limit);
         let boxes = prepared.boxes.map(|arrays| arrays.boxes(limit)).unwrap_or_default();
-        let columns = Columns { index, boxes, ..prepared.columns(0, vectors.rows(), centre) };
+        let columns = VectorColumns { index, boxes, ..prepared.columns(0, vectors.rows(), centre) };
         let this = Arc::new(Self { vectors, memory, columns });
         let (holds, multiprocessors) = (Arc::clone(&this), device.multiprocessors());
         run(device, move |stage| {
@@ -305,7 +310,7 @@ impl PreparedColumns {
     }
 
     /// The vectors as columns.
-    pub(super) fn columns(&self) -> Columns {
+    pub(super) fn columns(&self) -> VectorColumns {
         self.columns
     }
 

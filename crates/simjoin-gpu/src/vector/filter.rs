@@ -16,7 +16,7 @@ use crate::offload::tiles::{
     ColumnsOf, Meeting, MovingRows, TileFamily, TileJoin, Tiles, TravellingColumns,
 };
 use crate::vector::abi::OCTET;
-use crate::vector::plan::{Plan, Planned, Probe, Tiling};
+use crate::vector::plan::{Plan, PlanLimits, Planned, PlannedVectors};
 use crate::vector::travel::TravellingVectors;
 use crate::vector::work::VectorTiles;
 
@@ -26,7 +26,7 @@ pub(super) struct TilesOfVectors {
     pub threshold: Threshold,
     pub orders: ArgumentOrder,
     pub pairing: Pairing,
-    pub tiling: Tiling,
+    pub tiling: PlanLimits,
     /// The pieces of a build side that does not fit on the devices.
     pub pieces: Option<Pieces>,
     /// The stages in reach of each other, where the vectors have boxes and are resident.
@@ -131,7 +131,7 @@ impl TileFamily for TilesOfVectors {
             Some(meeting) => Some(meeting.rows.kept.items.start),
             None => None,
         };
-        let probe = Probe {
+        let probe = PlannedVectors {
             items: &unit.items,
             function: threshold.metric.function().name(),
             same,

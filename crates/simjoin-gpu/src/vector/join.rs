@@ -18,7 +18,7 @@ use crate::vector::columns::{Preparation, PreparedColumns, Role};
 use crate::vector::probe::{is_exact_enough, kernel_of};
 use crate::vector::range::prepared_as_integers;
 use crate::vector::resident::ResidentVectors;
-use crate::vector::shape::{Numbers, VECTORS, VectorKernel, VectorShape};
+use crate::vector::shape::{NumberType, VECTORS, VectorKernel, VectorShape};
 use crate::vector::work::JobSettings;
 
 /// Rows that travel with a work, at least.
@@ -180,7 +180,7 @@ impl VectorDevices {
 /// A bound on the bytes that a vector takes in the memory of a work.
 fn travelling_bytes(preparation: &Preparation) -> u64 {
     let dimensions = preparation.dimensions;
-    let steps = Numbers::Halves.steps(dimensions);
+    let steps = NumberType::Halves.steps(dimensions);
     8 * u64::from(dimensions) + STEP_BYTES * u64::from(steps + 1) + 32
 }
 

@@ -60,7 +60,7 @@ use self::fallback::VectorsOnCpu;
 use self::filter::{OwnReach, Pieces, TilesOfVectors};
 pub use self::join::VectorDevices;
 use self::join::{LEAST_ROWS, role, rows_of_work};
-use self::plan::{Tiling, unit_stages};
+use self::plan::{PlanLimits, unit_stages};
 pub use self::strategies::{OPENER, STRATEGIES};
 
 use simjoin_core::vector::collection::Vectors;
@@ -68,7 +68,7 @@ use simjoin_core::vector::metric::{Joining, Metric};
 use simjoin_core::vector::middle::{Middle, is_usual, spread};
 use simjoin_core::vector::nearest::NearestOnDevices;
 
-pub use self::shape::Numbers;
+pub use self::shape::NumberType;
 pub use self::shape::{VectorKernel, VectorShape};
 use self::work::VectorJob;
 use crate::engine::{PrepareContext, PreparedJoin};
@@ -190,9 +190,9 @@ fn centre(
 ) -> Result<(Vec<f64>, f64)> {
     let dimensions = preparation.dimensions;
     Ok(match (preparation.threshold.metric, preparation.shape.numbers) {
-        (Metric::Euclidean, Numbers::Halves) => middle(build, dimensions, true, cancel)?,
-        (Metric::InnerProduct, Numbers::Halves) => middle(build, dimensions, false, cancel)?,
-        (Metric::Euclidean, Numbers::Integers) => {
+        (Metric::Euclidean, NumberType::Halves) => middle(build, dimensions, true, cancel)?,
+        (Metric::InnerProduct, NumberType::Halves) => middle(build, dimensions, false, cancel)?,
+        (Metric::Euclidean, NumberType::Integers) => {
             (vec![preparation.centre.into(); dimensions as usize], f64::INFINITY)
         }
         (Metric::InnerProduct | Metric::Cosine, _) => (vec![], f64::INFINITY),
@@ -200,12 +200,12 @@ fn centre(
 }
 
 /// The limits by which plans are cut. Rows that are not `resident` travel with their work.
-fn tiling(build: &Vectors, preparation: &Preparation, memory: u64, resident: bool) -> Tiling {
+fn tiling(build: &Vectors, preparation: &Preparation, memory: u64, resident: bool) -> PlanLimits {
     /// The time of a work, in which the device takes up nothing else, in nanoseconds.
     const SLICE: f64 = 1e7;
     let Preparation { shape, dimensions, .. } = *preparation;
     let rows = rows_of_work(preparation, memory).min(MOST_NUMBERS / u64::from(dimensions.max(1)));
-    Tiling {
+    PlanLimits {
         shape,
         dimensions,
         unit_stages: unit_stages(build.len(), &shape),

@@ -9,7 +9,7 @@ use simjoin_core::vector::metric::Joining;
 
 use crate::engine::{
     self, Collection, Funnel, ItemId, Match, MatchBuffer, MatchNeed, MatchOrder, Pairing,
-    RowPairCounts, Work, Worker,
+    RowPairCounts, Worker, WorkerProgress,
 };
 use crate::error::Result;
 use crate::tuning::Size;
@@ -19,7 +19,7 @@ const NUMBERS: Size = Size { usual: 1 << 16, small: 200 };
 
 /// A unit on its way: its vectors from `probe` on are left.
 #[derive(Debug)]
-struct Unit {
+struct CurrentUnit {
     items: Arc<Vectors>,
     end: ItemId,
     probe: ItemId,
@@ -33,7 +33,7 @@ struct Unit {
 pub(super) struct PairWorker {
     build: Arc<Vectors>,
     join: Joining,
-    unit: Option<Unit>,
+    unit: Option<CurrentUnit>,
     funnel: Funnel,
 }
 
@@ -74,7 +74,11 @@ impl PairWorker {
     }
 
     /// Works on a unit until it is done, the buffer is full, or some numbers are compared.
-    fn compare(&mut self, unit: &mut Unit, matches: &mut MatchBuffer) -> Result<Work> {
+    fn compare(
+        &mut self,
+        unit: &mut CurrentUnit,
+        matches: &mut MatchBuffer,
+    ) -> Result<WorkerProgress> {
         let items = Arc::clone(&unit.items);
         let (mut work, most) = (0, self.join.spec.tuning.size(NUMBERS));
         while unit.probe < unit.end {
@@ -86,7 +90,11 @@ impl PairWorker {
             while let Some(build) = partners.next() {
                 if matches.is_full() || work > most {
                     unit.partners = Some(build..partners.end);
-                    return Ok(if matches.is_full() { Work::Full } else { Work::More });
+                    return Ok(if matches.is_full() {
+                        WorkerProgress::Full
+                    } else {
+                        WorkerProgress::More
+                    });
                 }
                 work += 8 + items.dimensions(probe) as usize;
                 if !self.build.is_vector(build) {
@@ -104,7 +112,7 @@ impl PairWorker {
             work += 8;
             unit.probe += 1;
         }
-        Ok(Work::Done)
+        Ok(WorkerProgress::Done)
     }
 }
 
@@ -113,16 +121,16 @@ impl Worker for PairWorker {
 
     fn begin(&mut self, unit: engine::Unit<Vectors>) -> Result<()> {
         let Range { start: probe, end } = unit.range;
-        self.unit = Some(Unit { items: unit.items, end, probe, partners: None });
+        self.unit = Some(CurrentUnit { items: unit.items, end, probe, partners: None });
         Ok(())
     }
 
-    fn work(&mut self, matches: &mut MatchBuffer) -> Result<Work> {
-        let Some(mut unit) = self.unit.take() else { return Ok(Work::Done) };
+    fn work(&mut self, matches: &mut MatchBuffer) -> Result<WorkerProgress> {
+        let Some(mut unit) = self.unit.take() else { return Ok(WorkerProgress::Done) };
         let started = Instant::now();
         let worked = self.compare(&mut unit, matches)?;
         self.funnel.verify_nanos += started.elapsed().as_nanos() as u64;
-        if worked != Work::Done {
+        if worked != WorkerProgress::Done {
             self.unit = Some(unit);
         }
         Ok(worked)

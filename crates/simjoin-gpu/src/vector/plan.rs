@@ -24,7 +24,7 @@ const MOST_LISTED: usize = 1 << 20;
 
 /// The tiles of one join: what they are cut from.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Tiling {
+pub(super) struct PlanLimits {
     pub shape: VectorShape,
     /// The dimensions of the vectors that are on the devices.
     pub dimensions: u32,
@@ -49,7 +49,7 @@ pub(super) enum Planned {
 
 /// The rows that are planned for, and their partners.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Probe<'a> {
+pub(super) struct PlannedVectors<'a> {
     pub items: &'a Vectors,
     /// The name of the function, for errors.
     pub function: &'static str,
@@ -66,22 +66,22 @@ pub(super) struct Probe<'a> {
 
 /// Rows of one key and the columns that they meet.
 #[derive(Debug)]
-struct Stretch {
+struct RowsOfKey {
     rows: Range<ItemId>,
     columns: Range<ItemId>,
     /// The dimensions of the columns.
     dimensions: u32,
 }
 
-impl Probe<'_> {
+impl PlannedVectors<'_> {
     /// The rows from `first` on that have one key, up to `end`, and their columns.
     fn stretch(
         &self,
         build: &Vectors,
         unit: &Range<ItemId>,
         rows: Range<ItemId>,
-    ) -> Result<Stretch> {
-        let none = |rows: Range<ItemId>| Stretch { rows, columns: 0..0, dimensions: 0 };
+    ) -> Result<RowsOfKey> {
+        let none = |rows: Range<ItemId>| RowsOfKey { rows, columns: 0..0, dimensions: 0 };
         let Some(run) = self.items.run_of(rows.start) else { return Ok(none(rows)) };
         let rows = rows.start..rows.end.min(run.items.end);
         let Some(partners) = build.run(run.key) else { return Ok(none(rows)) };
@@ -92,13 +92,13 @@ impl Probe<'_> {
         let within = |a: &Range<ItemId>, b: &Range<ItemId>| a.start.max(b.start)..a.end.min(b.end);
         let columns = within(partners, self.columns);
         let columns = if self.same { within(&columns, unit) } else { columns };
-        Ok(Stretch { rows, columns, dimensions: lens[0] })
+        Ok(RowsOfKey { rows, columns, dimensions: lens[0] })
     }
 }
 
 /// A plan in the making.
 struct Planner<'a> {
-    tiling: Tiling,
+    tiling: PlanLimits,
     same: bool,
     boxes: Option<(&'a Boxes, &'a Reach)>,
     runs: Vec<VectorRun>,
@@ -114,7 +114,7 @@ struct Planner<'a> {
     stages: Vec<Range<u32>>,
 }
 
-impl Tiling {
+impl PlanLimits {
     /// The tiles of the first rows of `left`, as many as make a work, for the probe items `unit`.
     ///
     /// # Errors
@@ -123,7 +123,7 @@ impl Tiling {
     pub(super) fn plan(
         &self,
         build: &Vectors,
-        probe: Probe<'_>,
+        probe: PlannedVectors<'_>,
         unit: &Range<ItemId>,
         left: &mut Range<ItemId>,
     ) -> Result<Planned> {
@@ -144,7 +144,7 @@ impl Tiling {
         };
         let mut item = left.start;
         while item < left.end {
-            let Stretch { rows, columns, dimensions } =
+            let RowsOfKey { rows, columns, dimensions } =
                 probe.stretch(build, unit, item..left.end)?;
             if !columns.is_empty() && dimensions != self.dimensions {
                 if item > left.start {
@@ -220,7 +220,7 @@ impl Planner<'_> {
 
     /// Makes units of the current strip.
     fn end_strip(&mut self) {
-        let Tiling { shape, unit_stages, .. } = self.tiling;
+        let PlanLimits { shape, unit_stages, .. } = self.tiling;
         let ranges = std::mem::take(&mut self.stages);
         let ranges = match self.boxes {
             Some((boxes, reach)) if !ranges.is_empty() => {

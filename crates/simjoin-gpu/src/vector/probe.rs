@@ -9,7 +9,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use crate::offload::ask;
-use crate::runtime::{Device, DeviceError, Grid};
+use crate::runtime::{Device, DeviceError, LaunchGrid};
 use crate::vector::abi::Probe;
 use crate::vector::shape::{VECTORS, VectorKernel};
 
@@ -67,7 +67,7 @@ fn greatest_error(
     let greatest = ask(device, move |stage| {
         let greatest = stage.reserve("the rounding of products", size_of::<u64>() as u64)?;
         let kernel = stage.kernel(&VECTORS, kernel)?;
-        let grid = Grid { blocks: 1, threads, shared_words: 0 };
+        let grid = LaunchGrid { blocks: 1, threads, shared_words: 0 };
         // SAFETY: the kernel takes a `Probe`, whose address has room for a number.
         unsafe { stage.launch(kernel, grid, Probe { greatest, steps: STEPS, reserved: 0 })? };
         stage.note(0, size_of::<u64>())

@@ -7,7 +7,7 @@ use simjoin_core::vector::collection::Vectors;
 use simjoin_core::vector::metric::Metric;
 
 use crate::offload::ask;
-use crate::runtime::{Device, DeviceError, Grid};
+use crate::runtime::{Device, DeviceError, LaunchGrid};
 use crate::util::evenly::Evenly;
 use crate::vector::abi::{NumberRange, RANGE_OFFSET, Ranging};
 use crate::vector::columns::Preparation;
@@ -98,7 +98,7 @@ fn range_of(
             wide: vectors.are_wide().into(),
             reserved: 0,
         };
-        let grid = Grid { blocks, threads: THREADS, shared_words: 0 };
+        let grid = LaunchGrid { blocks, threads: THREADS, shared_words: 0 };
         // SAFETY: the kernel takes a `Ranging`. The work holds the vectors, and the range has been
         // cleared.
         unsafe { stage.launch(kernel, grid, ranging)? };

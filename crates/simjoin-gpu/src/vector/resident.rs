@@ -10,10 +10,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use simjoin_core::vector::collection::Vectors;
 
 use crate::engine::{Collection, ItemId};
-use crate::offload::Layout;
+use crate::offload::ArrayLayout;
 use crate::runtime::{Device, DeviceError, Resident, Stage};
 use crate::vector::copies::{CopiedNumbers, VectorCopies};
-use crate::vector::values::{Values, is_narrow, write_narrow, write_wide};
+use crate::vector::values::{ItemVectors, is_narrow, write_narrow, write_wide};
 
 /// The vectors of a collection in the memory of a device.
 #[derive(Debug, Clone)]
@@ -24,14 +24,14 @@ pub(super) struct ResidentVectors {
 
 /// The bytes of the numbers of rows; `None` where each vector has one.
 fn row_bytes(vectors: &Vectors) -> Option<u64> {
-    let mut layout = Layout::default();
+    let mut layout = ArrayLayout::default();
     layout.add(vectors.len().into(), size_of::<u32>() as u64);
     (!vectors.groups().has_no_repeats()).then(|| layout.end())
 }
 
 /// Where the bits of items lie behind their numbers, and the end.
-fn places(values: &Values<'_>, wide: bool) -> (u64, u64) {
-    let mut layout = Layout::default();
+fn places(values: &ItemVectors<'_>, wide: bool) -> (u64, u64) {
+    let mut layout = ArrayLayout::default();
     layout.add(values.len() as u64, if wide { 8 } else { 4 });
     let present = layout.add(values.words() as u64, size_of::<u32>() as u64);
     (present, layout.end())
@@ -41,7 +41,7 @@ impl ResidentVectors {
     /// The bytes that vectors of some dimensions will take on a device, of `f32`. `rows`: with the
     /// number of rows of each, unless all have one.
     pub(super) fn bytes_of(vectors: &Vectors, dimensions: u32, rows: bool) -> u64 {
-        let values = Values { vectors, items: 0..vectors.len(), dimensions };
+        let values = ItemVectors { vectors, items: 0..vectors.len(), dimensions };
         let rows = row_bytes(vectors).filter(|_| rows);
         places(&values, false).1 + rows.unwrap_or(0)
     }
@@ -122,7 +122,7 @@ impl ResidentVectors {
 impl CopiedNumbers {
     /// Uploads numbers as `f32`, or as `f64` where some number does not fit.
     fn upload(device: &Device, vectors: &Vectors, dimensions: u32) -> Result<Self, DeviceError> {
-        let values = Values { vectors, items: 0..vectors.len(), dimensions };
+        let values = ItemVectors { vectors, items: 0..vectors.len(), dimensions };
         match Self::upload_as(device, &values, false)? {
             Some(numbers) => Ok(numbers),
             None => Self::upload_as(device, &values, true)?.ok_or_else(|| {
@@ -134,7 +134,7 @@ impl CopiedNumbers {
     /// `None` where a number does not fit.
     fn upload_as(
         device: &Device,
-        values: &Values<'_>,
+        values: &ItemVectors<'_>,
         wide: bool,
     ) -> Result<Option<Self>, DeviceError> {
         let (present, end) = places(values, wide);

@@ -21,14 +21,14 @@ const MOST_INTEGER_DIMENSIONS: u32 = 4096;
 
 /// The type of the numbers of vectors for the kernels that filter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Numbers {
+pub enum NumberType {
     /// `f16`, with the six places of their bounds.
     Halves,
     /// Integers of 8 bits: the numbers of the columns, less a centre.
     Integers,
 }
 
-impl Numbers {
+impl NumberType {
     /// The steps of products, of 32 bytes of each vector, of vectors of some dimensions.
     pub(super) fn steps(self, dimensions: u32) -> u32 {
         match self {
@@ -53,7 +53,7 @@ pub enum VectorKernel {
 #[derive(Debug, Clone, Copy)]
 pub struct VectorShape {
     pub kernel: VectorKernel,
-    pub numbers: Numbers,
+    pub numbers: NumberType,
     /// The program that has the kernel, and the kernel's name there.
     pub program: &'static Images,
     pub name: &'static str,
@@ -161,7 +161,7 @@ impl VectorShape {
         match kernel {
             VectorKernel::Plain => Self {
                 kernel,
-                numbers: Numbers::Halves,
+                numbers: NumberType::Halves,
                 program: &VECTORS,
                 name: "vectors_plain",
                 threads: 128,
@@ -175,7 +175,7 @@ impl VectorShape {
             },
             VectorKernel::Warps => Self {
                 kernel,
-                numbers: Numbers::Halves,
+                numbers: NumberType::Halves,
                 program: &VECTORS,
                 name: "vectors_mma",
                 threads: 256,
@@ -187,7 +187,7 @@ impl VectorShape {
                 box_chunks: 0,
                 has_index: false,
             },
-            VectorKernel::Warpgroups => Self::of_warpgroups(Numbers::Halves.steps(dimensions)),
+            VectorKernel::Warpgroups => Self::of_warpgroups(NumberType::Halves.steps(dimensions)),
         }
     }
 
@@ -199,7 +199,7 @@ impl VectorShape {
         if !(1..=MOST_INTEGER_DIMENSIONS).contains(&dimensions) {
             return None;
         }
-        let numbers = Numbers::Integers;
+        let numbers = NumberType::Integers;
         let steps = numbers.steps(dimensions);
         match kernel {
             VectorKernel::Plain => None,
@@ -207,7 +207,7 @@ impl VectorShape {
                 let name = "vectors_mma_integers";
                 Some(Self { numbers, name, ..Self::new(kernel, dimensions) })
             }
-            VectorKernel::Warpgroups if Numbers::Halves.steps(dimensions) <= QUICK_STEPS => None,
+            VectorKernel::Warpgroups if NumberType::Halves.steps(dimensions) <= QUICK_STEPS => None,
             VectorKernel::Warpgroups => {
                 let (name, ring) = *OF_INTEGERS.get(steps as usize - 1)?;
                 // A stage comes with a word for each of its columns.
@@ -226,7 +226,7 @@ impl VectorShape {
         };
         Self {
             kernel: VectorKernel::Warpgroups,
-            numbers: Numbers::Halves,
+            numbers: NumberType::Halves,
             program: &VECTORS,
             name,
             threads: 384,
@@ -243,7 +243,7 @@ impl VectorShape {
     /// For a self-join, each unordered pair once, of vectors with boxes; `None` where there is no kernel
     /// that reads these.
     pub(super) fn of_boxes(kernel: VectorKernel, dimensions: u32, boxes: &Boxes) -> Option<Self> {
-        let numbers = Numbers::Halves;
+        let numbers = NumberType::Halves;
         let (name, blocks) = *OF_BOXES.get(numbers.steps(dimensions) as usize - 1)?;
         let box_chunks = boxes.dims.div_ceil(BOX_CHUNK);
         let reads_them = (1..=MOST_BOX_CHUNKS).contains(&box_chunks);
@@ -318,8 +318,8 @@ impl VectorShape {
             VectorKernel::Warpgroups => WARPGROUPS,
         };
         let pairs = match self.numbers {
-            Numbers::Halves => PRODUCTS,
-            Numbers::Integers => SUMS,
+            NumberType::Halves => PRODUCTS,
+            NumberType::Integers => SUMS,
         };
         // Steps of integers are as quick, and of twice as many.
         (products / f64::from(16 * self.numbers.steps(dimensions))).min(pairs)

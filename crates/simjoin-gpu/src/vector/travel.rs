@@ -11,11 +11,11 @@ use crate::error::Result;
 use crate::memory::{Memory, Reservation};
 use crate::offload::{Arena, bytes_of};
 use crate::vector::columns::Given;
-use crate::vector::values::{Values, is_narrow, write_narrow, write_wide};
+use crate::vector::values::{ItemVectors, is_narrow, write_narrow, write_wide};
 
 /// The numbers of vectors, as they travel.
 #[derive(Debug)]
-enum Numbers {
+enum TravellingNumbers {
     /// Numbers as `f32`.
     Narrow(Vec<f32>),
     /// Numbers as `f64`, in another order than in the collection.
@@ -30,7 +30,7 @@ enum Numbers {
 pub(super) struct TravellingVectors {
     pub collection: Arc<Vectors>,
     pub items: Range<ItemId>,
-    numbers: Numbers,
+    numbers: TravellingNumbers,
     present: Vec<u32>,
     row_counts: Vec<u32>,
     /// The memory of the arrays.
@@ -50,7 +50,7 @@ impl TravellingVectors {
         counts: bool,
         reservation: &dyn Memory,
     ) -> Result<Self> {
-        let values = Values { vectors: collection, items: items.clone(), dimensions };
+        let values = ItemVectors { vectors: collection, items: items.clone(), dimensions };
         let slice = values.slice();
         let count = values.len();
         let mut wide = false;
@@ -70,21 +70,21 @@ impl TravellingVectors {
         memory.try_grow(bytes + (values.words() + row_counts) * size_of::<u32>())?;
         let numbers = match (wide, slice) {
             (true, Some(Vector::Wide(_))) | (false, Some(Vector::Narrow(_))) => {
-                Numbers::Whole { wide }
+                TravellingNumbers::Whole { wide }
             }
             (true, _) => {
                 let mut wide = vec![0.0; count];
                 values.for_each(0..count, |at, numbers| {
                     write_wide(numbers, &mut wide[at..at + numbers.len()]);
                 });
-                Numbers::Wide(wide)
+                TravellingNumbers::Wide(wide)
             }
             (false, _) => {
                 let mut narrow = vec![0.0; count];
                 values.for_each(0..count, |at, numbers| {
                     write_narrow(numbers, &mut narrow[at..at + numbers.len()]);
                 });
-                Numbers::Narrow(narrow)
+                TravellingNumbers::Narrow(narrow)
             }
         };
         let present = match values.are_all_present() {
@@ -103,7 +103,7 @@ impl TravellingVectors {
         Self {
             collection: Arc::clone(collection),
             items: 0..0,
-            numbers: Numbers::Whole { wide: true },
+            numbers: TravellingNumbers::Whole { wide: true },
             present: vec![],
             row_counts: vec![],
             _memory: reservation.new_empty(),
@@ -112,14 +112,14 @@ impl TravellingVectors {
 
     /// Whether the numbers are `f64`.
     fn are_wide(&self) -> bool {
-        matches!(self.numbers, Numbers::Wide(_) | Numbers::Whole { wide: true })
+        matches!(self.numbers, TravellingNumbers::Wide(_) | TravellingNumbers::Whole { wide: true })
     }
 
     fn bytes(&self) -> &[u8] {
         match &self.numbers {
-            Numbers::Narrow(numbers) => bytes_of(numbers),
-            Numbers::Wide(numbers) => bytes_of(numbers),
-            Numbers::Whole { .. } => {
+            TravellingNumbers::Narrow(numbers) => bytes_of(numbers),
+            TravellingNumbers::Wide(numbers) => bytes_of(numbers),
+            TravellingNumbers::Whole { .. } => {
                 let numbers = self.collection.numbers_of(self.items.clone());
                 match numbers.unwrap_or(Vector::EMPTY) {
                     Vector::Narrow(numbers) => bytes_of(numbers),

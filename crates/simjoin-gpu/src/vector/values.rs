@@ -38,13 +38,13 @@ pub(super) fn write_wide(vector: Vector<'_>, to: &mut [f64]) {
 
 /// Some items of a collection as vectors of `dimensions` numbers.
 #[derive(Debug, Clone)]
-pub(super) struct Values<'a> {
+pub(super) struct ItemVectors<'a> {
     pub vectors: &'a Vectors,
     pub items: Range<ItemId>,
     pub dimensions: u32,
 }
 
-impl<'a> Values<'a> {
+impl<'a> ItemVectors<'a> {
     /// Whether an item is a vector of as many dimensions.
     pub(super) fn is_present(&self, item: ItemId) -> bool {
         self.vectors.is_vector(item) && self.vectors.dimensions(item) == self.dimensions

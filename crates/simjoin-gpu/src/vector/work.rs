@@ -7,9 +7,9 @@ use crate::offload::tiles::{
     Addresses, ColumnsOf, Report, TileJob, TileKind, TileSettings, Tiles, TravellingColumns,
 };
 use crate::offload::{Arena, Counted, JobCounters, OnDevice};
-use crate::runtime::{DeviceError, Grid, Stage};
+use crate::runtime::{DeviceError, LaunchGrid, Stage};
 use crate::vector::abi::{VectorRun, VectorSide, VectorTally, VectorWork};
-use crate::vector::columns::{Columns, Preparation, Prepared, PreparedColumns, Role};
+use crate::vector::columns::{Preparation, PreparedArrays, PreparedColumns, Role, VectorColumns};
 use crate::vector::shape::{VECTORS, VectorShape};
 use crate::vector::travel::TravellingVectors;
 
@@ -30,8 +30,8 @@ pub(super) type VectorJob = TileJob<VectorTiles>;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct VectorArguments {
     /// The columns and the rows that travel with the job.
-    columns: Option<Prepared>,
-    rows: Option<Prepared>,
+    columns: Option<PreparedArrays>,
+    rows: Option<PreparedArrays>,
     tiles: VectorWork,
 }
 
@@ -56,7 +56,7 @@ impl VectorJob {
         &'a self,
         resident: &Option<Arc<PreparedColumns>>,
         arena: &mut Arena<'a>,
-    ) -> (Option<Prepared>, Columns) {
+    ) -> (Option<PreparedArrays>, VectorColumns) {
         let Some(TravellingColumns { items: vectors, beside: centre }) = &self.columns else {
             let there = resident.as_ref().map(|columns| columns.columns());
             return (None, there.unwrap_or_default());
@@ -70,9 +70,9 @@ impl VectorJob {
     /// The rows, and their arrays where they travel with the work.
     fn declare_rows<'a>(
         &'a self,
-        columns: &Columns,
+        columns: &VectorColumns,
         arena: &mut Arena<'a>,
-    ) -> (Option<Prepared>, VectorSide) {
+    ) -> (Option<PreparedArrays>, VectorSide) {
         let Some(travelling) = &self.rows else { return (None, columns.side) };
         let (given, row_counts) = travelling.declare(arena, columns.centre);
         let role = Role::Rows(columns.greatest);
@@ -183,7 +183,7 @@ impl TileKind for VectorTiles {
             // SAFETY: the kernel takes a `VectorWork`. Its addresses are those of memory of this stage
             // and of the columns, which the work holds; the plan's units name no row or stage beyond
             // the prepared ones.
-            unsafe { stage.launch(kernel, Grid { blocks, threads, shared_words }, *tiles)? };
+            unsafe { stage.launch(kernel, LaunchGrid { blocks, threads, shared_words }, *tiles)? };
         }
         if job.has_index() {
             // It has decided all pairs.

@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
 use simjoin_gpu::runtime::{
-    Device, DeviceError, DeviceWork, Grid, Images, PinnedBuffer, Results, Stage, Usage,
+    Device, DeviceError, DeviceWork, Images, LaunchGrid, PinnedBuffer, Results, Stage, Usage,
 };
 
 /// The kernel of [`Fill`], which the emulator has in `kernels/emulator/self_test.cu`.
@@ -104,7 +104,7 @@ impl DeviceWork for Fill {
         stage.clear(0, count as usize * 4)?;
         let kernel = stage.kernel(&FILL, "self_test_fill")?;
         assert!(kernel.shared_words() >= 11 * 1024);
-        let grid = Grid { blocks: count.div_ceil(BLOCK), threads: BLOCK, shared_words: 0 };
+        let grid = LaunchGrid { blocks: count.div_ceil(BLOCK), threads: BLOCK, shared_words: 0 };
         // SAFETY: the kernel takes this argument and writes `count` numbers.
         unsafe { stage.launch(kernel, grid, Filled { out, first, count })? };
         self.ticket.pass(Mishap::Issue);

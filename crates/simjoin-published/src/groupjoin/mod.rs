@@ -20,7 +20,7 @@ use crate::engine::{
     required_place,
 };
 use crate::error::Result;
-use crate::set::costs::{self, Deciding, Filtered, Parts, cheapest, nanos};
+use crate::set::costs::{self, Deciding, FilterChoice, Filtered, cheapest, nanos};
 use crate::set::filter::SignatureScheme;
 use crate::set::{CandidateJoin, JoinSpec, SetCollection, SetJoin};
 use crate::verified::verified_on_devices;
@@ -50,7 +50,7 @@ impl Verification {
 
 impl GroupJoin {
     /// The bitmap filter in front of verification or none, and the cost.
-    fn parts(join: &SetJoin, place: Verification) -> Parts {
+    fn parts(join: &SetJoin, place: Verification) -> FilterChoice {
         /// Groups are looked up in both sides' order, by two lists each now and then.
         const LOOKUPS: f64 = 2.5;
         let statistics = &join.statistics;
@@ -107,7 +107,7 @@ impl Strategy<SetJoin> for GroupJoin {
         place: Option<&Arc<dyn DevicePlace>>,
         context: PrepareContext<'_>,
     ) -> Result<Arc<dyn PreparedJoin>> {
-        let scheme = estimate.parts::<Parts>()?.signed.then(|| join.scheme());
+        let scheme = estimate.parts::<FilterChoice>()?.signed.then(|| join.scheme());
         let device = match self.0 {
             Verification::Cpu => None,
             Verification::Device => Some(required_place(place)?),

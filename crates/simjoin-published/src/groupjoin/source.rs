@@ -96,7 +96,7 @@ struct ProbeGroup {
     size: u32,
     /// Tokens outside the dictionary: the first of the prefix.
     unknown: u32,
-    /// How many known tokens the prefix has.
+    /// The number of known tokens of the prefix.
     known: usize,
     /// The groups that may hold partners by key, size and, in a self-join, order.
     partners: Range<GroupId>,
@@ -375,7 +375,7 @@ impl GroupSource {
     }
 }
 
-/// How many pairs of sets two groups stand for, each set's pair with itself left out.
+/// The number of pairs of sets that two groups stand for, each set's pair with itself left out.
 fn pairs(pairing: Pairing, probe: &Range<SetId>, build: &Range<SetId>) -> u64 {
     match pairing {
         Pairing::Unordered if build.end > probe.start => {

@@ -2,12 +2,12 @@
 //!
 //! | strategy | | |
 //! |---|---|---|
-//! | `bwjoin-published` | [`Blocks`] | a block a row sorts tiles of postings |
+//! | `bwjoin-published` | [`BlockPerRow`] | a block a row sorts tiles of postings |
 //! | `fgssjoin` | [`Threads`] | a thread a row counts prefix tokens in cells |
 //! | `sf-gssjoin` | [`Atomics`] | all tokens are indexed, and overlaps counted in cells |
 //!
-//! Each is a [`Lookup`] in the product's index, and right where the published code is not: cells are of
-//! bounded tiles, counters have 64 bits, bounds are integers of the host.
+//! Each is a [`CandidateLookup`] in the product's index, and right where the published code is not: cells are
+//! of bounded tiles, counters have 64 bits, bounds are integers of the host.
 
 #[cfg(test)]
 mod tests;
@@ -15,7 +15,7 @@ mod tests;
 use std::sync::Arc;
 
 use simjoin_gpu::runtime::{DeviceError, Images, images};
-use simjoin_gpu::set::bwjoin::{self, Launcher, Lookup};
+use simjoin_gpu::set::bwjoin::{self, CandidateLookup, Launcher};
 use simjoin_gpu::set::device::OPENER;
 
 use crate::engine::{
@@ -39,9 +39,9 @@ pub(crate) enum PublishedIndex {
 impl PublishedIndex {
     /// The lookup of a join: `threads` are those of a block of Bwjoin, `part_sets` the sets that are
     /// indexed together.
-    fn lookup(self, threads: u32, part_sets: u32) -> Arc<dyn Lookup> {
+    fn lookup(self, threads: u32, part_sets: u32) -> Arc<dyn CandidateLookup> {
         match self {
-            Self::Bwjoin => Arc::new(Blocks { threads, part_sets }),
+            Self::Bwjoin => Arc::new(BlockPerRow { threads, part_sets }),
             Self::FgssJoin => Arc::new(Threads { part_sets }),
             Self::SfGssJoin => Arc::new(Atomics { part_sets }),
         }
@@ -80,19 +80,19 @@ impl Strategy<SetJoin> for PublishedIndex {
 
 /// Bwjoin: a block a row.
 #[derive(Debug)]
-struct Blocks {
+struct BlockPerRow {
     threads: u32,
     part_sets: u32,
 }
 
-impl Blocks {
+impl BlockPerRow {
     /// Postings that a thread has in a tile, and words of shared memory for each thread, as in
     /// `kernels/published_index_blocks.cuh`.
     const TILE_ITEMS: u32 = 4;
     const WORDS_OF_THREAD: u32 = 28;
 }
 
-impl Lookup for Blocks {
+impl CandidateLookup for BlockPerRow {
     fn kernel(&self) -> &'static str {
         "index_blocks"
     }
@@ -121,7 +121,7 @@ struct Threads {
     part_sets: u32,
 }
 
-impl Lookup for Threads {
+impl CandidateLookup for Threads {
     fn kernel(&self) -> &'static str {
         "index_threads"
     }
@@ -150,7 +150,7 @@ struct Atomics {
     part_sets: u32,
 }
 
-impl Lookup for Atomics {
+impl CandidateLookup for Atomics {
     fn kernel(&self) -> &'static str {
         "index_atomics"
     }

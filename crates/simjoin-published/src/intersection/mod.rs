@@ -13,7 +13,7 @@ use std::sync::mpsc::channel;
 
 use simjoin_gpu::runtime::{Device, DeviceError, Images, PinnedBuffer, images};
 
-use self::plan::Plan;
+use self::plan::TechniquePlan;
 pub use self::plan::Tuning;
 use self::work::TechniqueWork;
 
@@ -109,7 +109,7 @@ impl PinnedSets {
         Ok(Arc::new(Self { memory, offsets, universe }))
     }
 
-    /// How many sets there are.
+    /// The number of sets.
     pub fn len(&self) -> usize {
         self.offsets.len() - 1
     }
@@ -171,7 +171,7 @@ pub fn overlaps(
     if sets.pairs() == 0 {
         return Ok(Overlaps::default());
     }
-    let plan = Plan::new(sets, technique, tuning, device.multiprocessors())?;
+    let plan = TechniquePlan::new(sets, technique, tuning, device.multiprocessors())?;
     let (sender, receiver) = channel();
     device.submit(Box::new(TechniqueWork::new(Arc::clone(sets), plan, sender)));
     let lost = || DeviceError::Internal("an intersection has no answer".to_string());

@@ -1,6 +1,6 @@
-//! How much memory a technique takes, and how it is cut.
+//! The memory of a technique, and the works that it is cut into.
 
-use simjoin_gpu::offload::{ALIGNMENT, Layout};
+use simjoin_gpu::offload::{ALIGNMENT, ArrayLayout};
 use simjoin_gpu::runtime::DeviceError;
 
 use super::{PinnedSets, Technique};
@@ -29,7 +29,7 @@ pub struct Tuning {
 
 /// A technique with its sizes.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Plan {
+pub(super) struct TechniquePlan {
     pub technique: Technique,
     pub parts: u32,
     pub threads: u32,
@@ -63,7 +63,7 @@ pub(super) struct Places {
     pub end: u64,
 }
 
-impl Plan {
+impl TechniquePlan {
     pub(super) fn new(
         sets: &PinnedSets,
         technique: Technique,
@@ -135,12 +135,12 @@ impl Plan {
 }
 
 impl Places {
-    pub(super) fn of(plan: &Plan, sets: &PinnedSets) -> Self {
+    pub(super) fn of(plan: &TechniquePlan, sets: &PinnedSets) -> Self {
         let (tokens, sums) = match plan.technique {
             Technique::Postings => (sets.universe + 1, 2 * plan.word_count),
             _ => (0, 0),
         };
-        let mut layout = Layout::default();
+        let mut layout = ArrayLayout::default();
         let values_step = (4 * sets.values()).next_multiple_of(ALIGNMENT).max(ALIGNMENT);
         Self {
             offsets: layout.add(sets.offsets.len() as u64, 8),

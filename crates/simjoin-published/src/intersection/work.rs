@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
 use simjoin_gpu::offload::{bytes_of, fetch};
-use simjoin_gpu::runtime::{DeviceError, DeviceWork, Grid, Results, Stage, Usage};
+use simjoin_gpu::runtime::{DeviceError, DeviceWork, LaunchGrid, Results, Stage, Usage};
 use simjoin_gpu::set::device::abi::Sets;
 
 use super::abi::{PairsWork, RunPair};
-use super::plan::{Places, Plan};
+use super::plan::{Places, TechniquePlan};
 use super::{INTERSECTION, Overlaps, PinnedSets, Technique};
 
 /// Where one run is this many times as long as the other, the values of the shorter one are searched.
@@ -24,7 +24,7 @@ const SEARCHED: u64 = 1024;
 #[derive(Debug)]
 pub(super) struct TechniqueWork {
     sets: Arc<PinnedSets>,
-    plan: Plan,
+    plan: TechniquePlan,
     places: Places,
     found: Vec<u32>,
     sender: Sender<Result<Overlaps, DeviceError>>,
@@ -33,7 +33,7 @@ pub(super) struct TechniqueWork {
 impl TechniqueWork {
     pub(super) fn new(
         sets: Arc<PinnedSets>,
-        plan: Plan,
+        plan: TechniquePlan,
         sender: Sender<Result<Overlaps, DeviceError>>,
     ) -> Self {
         let places = Places::of(&plan, &sets);
@@ -102,7 +102,7 @@ impl TechniqueWork {
                     ("published_merge_u32", all, TILE)
                 };
                 let blocks = values.div_ceil(each).clamp(1, 1 << 30) as u32;
-                launcher.launch(name, Grid { blocks, threads, shared_words: 0 }, pair)?;
+                launcher.launch(name, LaunchGrid { blocks, threads, shared_words: 0 }, pair)?;
                 common += 8;
             }
         }
@@ -144,7 +144,7 @@ impl TechniqueWork {
         launcher.stage.clear(self.places.counts, 4 * self.sets.universe as usize)?;
         launcher.run("published_sf_gssjoin_count", plan.blocks, 0, work)?;
         launcher.run("published_sf_gssjoin_pieces", plan.blocks, 0, work)?;
-        let one = Grid { blocks: 1, threads: 32, shared_words: 0 };
+        let one = LaunchGrid { blocks: 1, threads: 32, shared_words: 0 };
         launcher.launch("published_sf_gssjoin_sums", one, work)?;
         launcher.run("published_sf_gssjoin_tokens", plan.blocks, 0, work)?;
         launcher.run("published_sf_gssjoin_fill", plan.blocks, 0, work)?;
@@ -177,13 +177,13 @@ impl Launcher<'_, '_> {
         shared_words: u32,
         work: PairsWork,
     ) -> Result<(), DeviceError> {
-        self.launch(name, Grid { blocks, threads: self.threads, shared_words }, work)
+        self.launch(name, LaunchGrid { blocks, threads: self.threads, shared_words }, work)
     }
 
     fn launch<A: Copy>(
         &mut self,
         name: &'static str,
-        grid: Grid,
+        grid: LaunchGrid,
         work: A,
     ) -> Result<(), DeviceError> {
         let kernel = self.stage.kernel(&INTERSECTION, name)?;

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use simjoin_gpu::runtime::{Images, images};
 use simjoin_gpu::vector::{
-    self as device, Numbers, OPENER, OtherKernel, VectorDevices, VectorKernel, VectorShape,
+    self as device, NumberType, OPENER, OtherKernel, VectorDevices, VectorKernel, VectorShape,
 };
 
 use self::directory::Directory;
@@ -38,7 +38,7 @@ pub(crate) enum PublishedPoints {
 
 const LOOP: VectorShape = VectorShape {
     kernel: VectorKernel::Plain,
-    numbers: Numbers::Halves,
+    numbers: NumberType::Halves,
     program: &POINTS,
     name: "vectors_published_loop",
     threads: 128,

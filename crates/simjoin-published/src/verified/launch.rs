@@ -1,6 +1,6 @@
 //! Which kernel suits a chunk.
 
-use simjoin_gpu::runtime::{Grid, Images, images};
+use simjoin_gpu::runtime::{Images, LaunchGrid, images};
 
 use crate::engine::{GpuOptions, LayoutChoice};
 use crate::verified::layouts::Published;
@@ -9,7 +9,7 @@ use crate::verified::shape::{ChunkShape, Form, SHARED_WORDS};
 /// The kernels that joins choose from.
 pub(crate) static VERIFY: Images = images!("verify");
 
-/// How a kernel divides the candidates of a chunk among its threads.
+/// The way in which a kernel divides the candidates of a chunk among its threads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Layout {
     /// A block owns a group, four lanes of a warp verify a candidate together.
@@ -23,7 +23,7 @@ pub enum Layout {
 /// Which kernel runs, and how.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Launch {
-    /// How threads share the candidates.
+    /// The way in which threads share the candidates.
     pub layout: Layout,
     /// The form in which the kernel writes.
     pub form: Form,
@@ -138,11 +138,15 @@ impl Launch {
     }
 
     /// The blocks and threads for `groups` groups.
-    pub(super) fn grid(&self, groups: u32, shared_words: u32) -> Grid {
+    pub(super) fn grid(&self, groups: u32, shared_words: u32) -> LaunchGrid {
         let blocks = match self.layout {
             Layout::LanesPerPair | Layout::BlockPerPair => groups,
             Layout::Published(layout) => layout.blocks(groups, self.block),
         };
-        Grid { blocks: blocks.min(self.most_blocks).max(1), threads: self.block, shared_words }
+        LaunchGrid {
+            blocks: blocks.min(self.most_blocks).max(1),
+            threads: self.block,
+            shared_words,
+        }
     }
 }

@@ -105,20 +105,20 @@ unsafe impl Pod for NarrowCandidate {}
 /// A chunk of candidates; pinned memory goes back to its device when it is dropped.
 #[derive(Debug)]
 pub struct Staging {
-    parts: [Part; Section::ALL.len()],
-    memory: Memory,
+    parts: [SectionBuffer; Section::ALL.len()],
+    memory: StagingMemory,
 }
 
 /// `len` bytes of `capacity` are in use (and initialised).
 #[derive(Debug, Clone, Copy)]
-struct Part {
+struct SectionBuffer {
     start: NonNull<u8>,
     len: usize,
     capacity: usize,
 }
 
 #[derive(Debug)]
-enum Memory {
+enum StagingMemory {
     Pinned(PinnedBuffer),
     /// Lives as long as the parts that lie in it.
     Heap {
@@ -142,7 +142,7 @@ impl Staging {
         let bytes = bytes.ok_or(DeviceError::HostOutOfMemory { bytes: u64::MAX })?;
         let memory = device.pinned(bytes)?;
         let (start, bytes) = (memory.start(), memory.bytes());
-        Ok(Self::divide(capacities, start, bytes, Memory::Pinned(memory)))
+        Ok(Self::divide(capacities, start, bytes, StagingMemory::Pinned(memory)))
     }
 
     /// An empty chunk in memory that no device knows: devices copy it all the same, not as fast.
@@ -157,10 +157,15 @@ impl Staging {
         let start = NonNull::from(memory.as_mut_slice()).cast::<u8>();
         // SAFETY: there is room for the alignment besides.
         let start = unsafe { start.add(start.align_offset(ALIGNMENT)) };
-        Ok(Self::divide(capacities, start, bytes, Memory::Heap { _memory: memory }))
+        Ok(Self::divide(capacities, start, bytes, StagingMemory::Heap { _memory: memory }))
     }
 
-    fn divide(capacities: &Capacities, start: NonNull<u8>, bytes: usize, memory: Memory) -> Self {
+    fn divide(
+        capacities: &Capacities,
+        start: NonNull<u8>,
+        bytes: usize,
+        memory: StagingMemory,
+    ) -> Self {
         // Every pointer below stays within the memory.
         assert!(capacities.bytes().is_some_and(|needed| needed <= bytes));
         let mut at = 0;
@@ -172,7 +177,7 @@ impl Staging {
         };
         let parts = Section::ALL.map(|section| {
             let capacity = capacities.of(section);
-            Part { start: next(capacity), len: 0, capacity }
+            SectionBuffer { start: next(capacity), len: 0, capacity }
         });
         Self { parts, memory }
     }
@@ -180,8 +185,8 @@ impl Staging {
     /// Whether the device that pinned the memory is lost. The host can still read it.
     pub fn is_lost(&self) -> bool {
         match &self.memory {
-            Memory::Pinned(memory) => memory.is_lost(),
-            Memory::Heap { .. } => false,
+            StagingMemory::Pinned(memory) => memory.is_lost(),
+            StagingMemory::Heap { .. } => false,
         }
     }
 
@@ -231,14 +236,14 @@ impl Staging {
         part.len = part.len.min(len.saturating_mul(size_of::<T>()));
     }
 
-    /// How many more values a section has room for.
+    /// The number of further values that a section has room for.
     #[inline]
     pub fn room<T: Pod>(&self, section: Section) -> usize {
         let part = &self.parts[section as usize];
         (part.capacity - part.len) / size_of::<T>()
     }
 
-    /// How many values a section holds.
+    /// The number of values that a section holds.
     #[inline]
     pub fn len<T: Pod>(&self, section: Section) -> usize {
         self.parts[section as usize].len / size_of::<T>()

@@ -62,7 +62,7 @@ pub struct Outcome {
 
 /// The size of a chunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Extent {
+struct ChunkExtent {
     groups: u32,
     candidates: u32,
 }
@@ -80,7 +80,7 @@ impl VerifyJob {
     }
 
     /// Checks the sizes that the kernels rely on.
-    fn extent(&self) -> Result<Extent, DeviceError> {
+    fn extent(&self) -> Result<ChunkExtent, DeviceError> {
         let groups = self.staging.slice::<Group>(Section::Groups);
         let candidates = match self.wide {
             true => self.staging.len::<Candidate>(Section::Candidates),
@@ -92,7 +92,7 @@ impl VerifyJob {
                 .filter(|&number| number <= i32::MAX as u32)
                 .ok_or_else(|| internal(format!("{number} {what} in one chunk")))
         };
-        let extent = Extent {
+        let extent = ChunkExtent {
             groups: count("groups", groups.len().saturating_sub(1))?,
             candidates: count("candidates", candidates)?,
         };
@@ -110,7 +110,7 @@ impl VerifyJob {
         Ok(extent)
     }
 
-    fn match_bytes(&self, extent: Extent) -> u64 {
+    fn match_bytes(&self, extent: ChunkExtent) -> u64 {
         match self.launch.form {
             Form::Pairs => u64::from(extent.candidates) * size_of::<Match>() as u64,
             Form::Count => 0,
@@ -138,8 +138,8 @@ fn internal(what: impl Into<String>) -> DeviceError {
 
 /// Where a chunk lies in the memory of its stage: [`Found`], its sections, its matches.
 #[derive(Debug)]
-struct Plan {
-    extent: Extent,
+struct ChunkLayout {
+    extent: ChunkExtent,
     sections: [u64; Section::ALL.len()],
     matches: u64,
     end: u64,
@@ -148,8 +148,8 @@ struct Plan {
 const ALIGNMENT: u64 = 256;
 const FOUND_BYTES: usize = size_of::<Found>();
 
-impl Plan {
-    fn of(job: &VerifyJob, extent: Extent) -> Self {
+impl ChunkLayout {
+    fn of(job: &VerifyJob, extent: ChunkExtent) -> Self {
         let mut at = ALIGNMENT;
         let sections = Section::ALL.map(|section| {
             let place = at;
@@ -202,7 +202,7 @@ impl Plan {
 struct VerifyWork {
     job: VerifyJob,
     /// Once it has been issued.
-    plan: Option<Plan>,
+    plan: Option<ChunkLayout>,
     found: Found,
     matches: Vec<Match>,
 }
@@ -217,7 +217,7 @@ impl DeviceWork for VerifyWork {
         if ![&job.probe, &job.build].into_iter().flatten().all(|sets| sets.is_at(stage)) {
             return Err(internal("sets on another device"));
         }
-        let plan = Plan::of(job, extent);
+        let plan = ChunkLayout::of(job, extent);
         let start = stage.reserve("the buffers for chunks of candidates", plan.end)?;
         let (images, name) = job.launch.kernel();
         let kernel = stage.kernel(images, name)?;

@@ -11,7 +11,7 @@ use crate::engine::{
 };
 use crate::error::{Result, internal_err};
 use crate::library::collect::Collected;
-use crate::library::search::{Rows, Search};
+use crate::library::search::{PairSearch, SideRows};
 use crate::simd::Simd;
 
 /// Rows of a batch, which a thread reads.
@@ -27,7 +27,7 @@ struct Batches {
 }
 
 impl Batches {
-    fn try_new(search: &Search<'_>, rows: &Rows) -> Result<Self> {
+    fn try_new(search: &PairSearch<'_>, rows: &SideRows) -> Result<Self> {
         let tokenizer = search.options.tokenizer()?;
         let (data_type, origin) = search.measure.argument(rows.array.data_type(), tokenizer);
         let batches = (0..rows.len()).step_by(BATCH).map(|start| BATCH.min(rows.len() - start));
@@ -73,7 +73,7 @@ pub(super) fn rows_with_value(array: &dyn Array) -> Vec<u32> {
 ///
 /// When memory for the answer is refused, or the search was cancelled.
 pub(super) fn find_at_once(
-    search: &Search<'_>,
+    search: &PairSearch<'_>,
     ranking: Ranking,
     answer: &mut Collected,
 ) -> Result<Vec<u32>> {

@@ -6,10 +6,10 @@ use crate::engine::{Match, RowGroups};
 use crate::error::Result;
 use crate::library::collect::Collected;
 use crate::library::expand::Scorer;
-use crate::library::index::Index;
+use crate::library::index::BuildIndex;
 use crate::library::pairs::{Pair, Pairs};
 use crate::library::probe::{Consumer, OpenUnit};
-use crate::library::search::Search;
+use crate::library::search::PairSearch;
 use crate::predicate::Order;
 use crate::top::{Entry, ScoreKey, TopK, key_of, score_of};
 
@@ -33,7 +33,7 @@ impl Ranking {
     }
 
     /// The pairs of several collections in the order of the answer.
-    pub(super) fn sorted(self, all: Vec<Collected>, search: &Search<'_>) -> Result<Pairs> {
+    pub(super) fn sorted(self, all: Vec<Collected>, search: &PairSearch<'_>) -> Result<Pairs> {
         Collected::sorted(all, search, |pair| (pair.left, self.key(pair.score), pair.right))
     }
 
@@ -62,7 +62,7 @@ impl Ranking {
 
 /// Takes the matches of a round, and gives the nearest rows of left rows that have them.
 pub(super) struct BestOfUnits<'a> {
-    search: &'a Search<'a>,
+    search: &'a PairSearch<'a>,
     scorer: Scorer<'a>,
     build: &'a RowGroups,
     ranking: Ranking,
@@ -79,8 +79,8 @@ pub(super) struct BestOfUnits<'a> {
 
 impl<'a> BestOfUnits<'a> {
     pub(super) fn new(
-        search: &'a Search<'a>,
-        index: &'a Index,
+        search: &'a PairSearch<'a>,
+        index: &'a BuildIndex,
         ranking: Ranking,
         is_last: bool,
     ) -> Self {

@@ -18,7 +18,7 @@ use super::column::Column;
 use super::measure::Measure;
 use super::options::{Options, option_methods};
 use super::pairs::Pairs;
-use super::search::Rows;
+use super::search::SideRows;
 use crate::error::{Result, plan_err};
 
 /// A search for the nearest rows of each row: of the least distance, or of the greatest similarity.
@@ -107,7 +107,7 @@ impl Nearest {
         if self.count == 0 {
             return plan_err!("a search for the nearest rows finds at least 1 of a row, not 0");
         }
-        let sides = [Rows::try_new(left)?, Rows::try_new(right)?];
+        let sides = [SideRows::try_new(left)?, SideRows::try_new(right)?];
         let ranking = Ranking {
             // A row is mostly its own nearest one.
             count: self.count.min(sides[1].len()).max(1).saturating_add(usize::from(itself)),

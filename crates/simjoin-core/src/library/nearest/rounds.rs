@@ -10,12 +10,12 @@ use super::at_once::{find_at_once, rows_with_value};
 use super::best::{BestOfUnits, Ranking};
 use crate::error::Result;
 use crate::library::collect::Collected;
-use crate::library::index::Index;
+use crate::library::index::BuildIndex;
 use crate::library::measure::Measure;
 use crate::library::options::Options;
 use crate::library::pairs::Pairs;
 use crate::library::probe::run;
-use crate::library::search::{Rows, Search};
+use crate::library::search::{PairSearch, SideRows};
 use crate::memory::Memory;
 use crate::predicate::{Predicate, Side};
 use crate::top::Entry;
@@ -34,7 +34,7 @@ const SERVED: [f64; 2] = [0.8, 0.95];
 
 /// A search in rounds.
 pub(super) struct Rounds<'a> {
-    search: Search<'a>,
+    search: PairSearch<'a>,
     ranking: Ranking,
     /// The bound of the last round.
     last: Predicate,
@@ -50,7 +50,7 @@ impl<'a> Rounds<'a> {
         measure: Measure,
         options: &'a Options,
         ranking: Ranking,
-        sides: [Rows; 2],
+        sides: [SideRows; 2],
         within: Option<f64>,
     ) -> Result<Self> {
         let function = measure.function();
@@ -62,7 +62,7 @@ impl<'a> Rounds<'a> {
             Some(within) => (within, true),
             None => (widest, is_complete),
         };
-        let search = Search::try_new(measure, last, options, sides, ranking.itself)?;
+        let search = PairSearch::try_new(measure, last, options, sides, ranking.itself)?;
         Ok(Self { search, ranking, last, is_complete })
     }
 
@@ -102,7 +102,7 @@ impl<'a> Rounds<'a> {
         is_last: bool,
         all: &mut Vec<Collected>,
     ) -> Result<Vec<u32>> {
-        let Search { measure, options, .. } = self.search;
+        let PairSearch { measure, options, .. } = self.search;
         let mut sides = self.search.sides.clone();
         if active.len() < sides[0].len() {
             let mut takes_part = vec![false; sides[0].len()];
@@ -110,11 +110,11 @@ impl<'a> Rounds<'a> {
             sides[0].filter = Some(BooleanArray::from(takes_part));
         }
         // One column is read as two: the nearest rows of a row are found with the row as the probe.
-        let mut search = Search::try_new(measure, bound, options, sides, false)?;
+        let mut search = PairSearch::try_new(measure, bound, options, sides, false)?;
         search.probe = Side::Left;
         search.batch_rows = (MOST_NEIGHBOURS / self.ranking.count).max(1);
         search.memory = self.search.memory.clone();
-        let index = Index::build(&search)?;
+        let index = BuildIndex::build(&search)?;
         let best = || BestOfUnits::new(&search, &index, self.ranking, is_last);
         let found = run(&search, &index, best)?;
         let mut served = vec![];
@@ -146,8 +146,8 @@ impl<'a> Rounds<'a> {
     fn sampled(&self, active: &[u32]) -> Result<Vec<f64>> {
         let [left, right] = &self.search.sides;
         let rights: Vec<u32> = evenly(&rows_with_value(&right.array), RIGHT_SAMPLE);
-        let sample = |rows: &Rows, numbers: Vec<u32>| {
-            Rows::try_new(take(&rows.array, &UInt32Array::from(numbers), None)?)
+        let sample = |rows: &SideRows, numbers: Vec<u32>| {
+            SideRows::try_new(take(&rows.array, &UInt32Array::from(numbers), None)?)
         };
         let share = rights.len() as f64 / right.len().max(1) as f64;
         let count = ((self.ranking.count as f64 * share).ceil() as usize).max(1);
@@ -155,8 +155,8 @@ impl<'a> Rounds<'a> {
         let ranking =
             Ranking { count, wanted: count, with_ties: false, itself: false, ..self.ranking };
         let lefts = sides[0].len();
-        let Search { measure, options, .. } = self.search;
-        let mut search = Search::try_new(measure, self.last, options, sides, false)?;
+        let PairSearch { measure, options, .. } = self.search;
+        let mut search = PairSearch::try_new(measure, self.last, options, sides, false)?;
         search.memory = self.search.memory.clone();
         let rounds = Rounds { search, ranking, last: self.last, is_complete: true };
         let mut all = vec![];

@@ -45,7 +45,7 @@ impl Front {
 /// varies within a block. The first words, which the kernel tests, lie apart from the others, which
 /// only survivors need: word after word of eight sets each.
 #[derive(Debug)]
-pub(super) struct Blocks {
+pub(super) struct SignatureBlocks {
     scheme: SignatureScheme,
     /// Words that the kernel tests.
     front_words: usize,
@@ -68,7 +68,7 @@ pub(super) struct Blocks {
     unions: Option<Unions>,
 }
 
-impl Blocks {
+impl SignatureBlocks {
     pub(super) fn try_new(
         build: &SetCollection,
         scheme: SignatureScheme,
@@ -200,7 +200,7 @@ impl Blocks {
     /// Adds, by probe of the group, the rows that hold the sets in the lanes of a hit, where rows are
     /// counted.
     #[inline]
-    pub(super) fn add_row_counts(&self, hit: Hit, partners: &mut [u32; GROUP]) {
+    pub(super) fn add_row_counts(&self, hit: BlockHit, partners: &mut [u32; GROUP]) {
         let rows = self.rows.get(hit.block as usize).filter(|rows| **rows != [1; ABREAST]);
         for (place, partners) in partners.iter_mut().enumerate() {
             let lanes = hit.lanes >> (ABREAST * place) & 0xFF;
@@ -265,10 +265,10 @@ impl Blocks {
     pub(super) fn test(
         &self,
         simd: Simd,
-        probes: &Group,
+        probes: &ProbeGroup,
         blocks: Range<usize>,
         required: &[u32],
-        hits: &mut Vec<Hit>,
+        hits: &mut Vec<BlockHit>,
     ) {
         let test = match self.front_words {
             1 => test_blocks::<1>,
@@ -284,7 +284,7 @@ impl Blocks {
     }
 }
 
-/// How much longer testing signatures takes on this processor than the constants of the estimates say.
+/// The time of testing signatures on this processor, by that which the constants of the estimates say.
 pub fn test_rate(simd: Simd, tuning: Tuning) -> f64 {
     static RATE: Rate = Rate::new(
         |form| match form {
@@ -305,7 +305,7 @@ fn measured_rate(simd: Simd) -> Option<f64> {
     /// Nanoseconds of a pair where those constants were measured, in joins: blocks here stay in the caches.
     const REFERENCE: f64 = 0.27;
     // Every bit is common, and no pair has enough.
-    let blocks = Blocks {
+    let blocks = SignatureBlocks {
         scheme: SignatureScheme::empty(WORDS),
         front_words: WORDS,
         front: vec![Line::FULL; BLOCKS * WORDS],
@@ -319,7 +319,7 @@ fn measured_rate(simd: Simd) -> Option<f64> {
         positions: vec![],
         unions: None,
     };
-    let group = Group { front: [[u64::MAX; 8]; GROUP], ..Group::default() };
+    let group = ProbeGroup { front: [[u64::MAX; 8]; GROUP], ..ProbeGroup::default() };
     let required = vec![u32::MAX; BLOCKS];
     let mut hits = vec![];
     let nanos = fastest(|| {
@@ -446,7 +446,7 @@ pub(super) struct Common {
 /// Probe sets that are tested together: the front of their signatures. Places that are not used
 /// hold no bits.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Group {
+pub(super) struct ProbeGroup {
     pub front: [[u64; 8]; GROUP],
     /// The other words.
     pub back: [[u64; MAX_WORDS]; GROUP],
@@ -457,19 +457,19 @@ pub(super) struct Group {
 
 /// A block and the lanes that pass: bit `8 * probe + lane`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Hit {
+pub(super) struct BlockHit {
     pub block: u32,
     pub lanes: u32,
 }
 
 kernels! {
-    /// [`Blocks::test`] with a front of `WIDTH` words.
+    /// [`SignatureBlocks::test`] with a front of `WIDTH` words.
     fn test_blocks[S: Words, const WIDTH: usize](
-        this: &Blocks,
-        probes: &Group,
+        this: &SignatureBlocks,
+        probes: &ProbeGroup,
         blocks: Range<usize>,
         required: &[u32],
-        hits: &mut Vec<Hit>,
+        hits: &mut Vec<BlockHit>,
     ) {
         let back_words = this.scheme.words() - WIDTH;
         assert!(blocks.end <= this.rest.len() && this.front.len() >= blocks.end * WIDTH);
@@ -522,7 +522,7 @@ kernels! {
                         }
                     }
                     if lanes & surviving != 0 {
-                        hits.push(Hit { block: block as u32, lanes: lanes & surviving });
+                        hits.push(BlockHit { block: block as u32, lanes: lanes & surviving });
                     }
                 }
             }

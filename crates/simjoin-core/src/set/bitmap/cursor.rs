@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Instant;
 
-use crate::engine::{Funnel, Match, MatchBuffer, MatchNeed, RowPairCounts, Work, Worker};
+use crate::engine::{Funnel, Match, MatchBuffer, MatchNeed, RowPairCounts, Worker, WorkerProgress};
 use crate::error::Result;
 use crate::set::bitmap::lines::GROUP;
 use crate::set::bitmap::traversal::{SURVIVORS_AT_ONCE, Survivor, TESTS_AT_ONCE, Traversal};
@@ -53,9 +53,9 @@ impl Worker for BitmapWorker {
         Ok(())
     }
 
-    fn work(&mut self, matches: &mut MatchBuffer) -> Result<Work> {
+    fn work(&mut self, matches: &mut MatchBuffer) -> Result<WorkerProgress> {
         if !SelfMatches::give_rest(&mut self.itself, matches, &mut self.matches) {
-            return Ok(Work::Full);
+            return Ok(WorkerProgress::Full);
         }
         let tuning = self.traversal.spec.tuning;
         let mut tests = tuning.size(TESTS_AT_ONCE);
@@ -70,10 +70,10 @@ impl Worker for BitmapWorker {
                 }
             }
             if tests == 0 {
-                return Ok(Work::More);
+                return Ok(WorkerProgress::More);
             }
             if self.traversal.group_is_done() && !self.traversal.next_group() {
-                return Ok(Work::Done);
+                return Ok(WorkerProgress::Done);
             }
             self.traversal.clear();
             tests -= self.traversal.test(tests);
@@ -98,17 +98,17 @@ impl Worker for BitmapWorker {
 
 impl BitmapWorker {
     /// Decides the survivors of the last tile; why it stopped, unless all are decided.
-    fn decide(&mut self, matches: &mut MatchBuffer, left: &mut usize) -> Option<Work> {
+    fn decide(&mut self, matches: &mut MatchBuffer, left: &mut usize) -> Option<WorkerProgress> {
         if self.traversal.spec.need == MatchNeed::Count {
             return self.count(matches, left);
         }
         let first_only = self.traversal.spec.need == MatchNeed::Exists;
         loop {
             if matches.is_full() {
-                return Some(Work::Full);
+                return Some(WorkerProgress::Full);
             }
             let Some(survivor) = self.survivor(matches, left) else {
-                return (!self.traversal.is_exhausted()).then_some(Work::More);
+                return (!self.traversal.is_exhausted()).then_some(WorkerProgress::More);
             };
             if self.traversal.is_done(survivor.place) {
                 continue;
@@ -125,7 +125,7 @@ impl BitmapWorker {
     }
 
     /// Like [`Self::decide`], where matches are counted only.
-    fn count(&mut self, matches: &mut MatchBuffer, left: &mut usize) -> Option<Work> {
+    fn count(&mut self, matches: &mut MatchBuffer, left: &mut usize) -> Option<WorkerProgress> {
         let (mut partners, mut cross) = ([0; GROUP], 0);
         loop {
             self.matches += self.traversal.take_decided(&mut partners);
@@ -145,7 +145,7 @@ impl BitmapWorker {
         }
         cross += self.traversal.row_pairs(partners);
         matches.count(RowPairCounts::cross(cross));
-        (!self.traversal.is_exhausted()).then_some(Work::More)
+        (!self.traversal.is_exhausted()).then_some(WorkerProgress::More)
     }
 
     /// The next survivor, behind which others wait for their tokens; `None` where there is none, or no work

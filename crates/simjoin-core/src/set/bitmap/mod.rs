@@ -28,7 +28,7 @@ use std::sync::Arc;
 use crate::error::Result;
 use crate::memory::Memory;
 
-use self::blocks::{Blocks, FRONT_WIDTHS};
+use self::blocks::{FRONT_WIDTHS, SignatureBlocks};
 pub use self::blocks::{Front, test_rate};
 use self::cursor::BitmapWorker;
 use self::lines::{ABREAST, GROUP};
@@ -125,7 +125,7 @@ pub fn sample(join: &mut SetJoin, terms: &Terms<'_>) -> Result<()> {
 struct PreparedBitmap {
     build: Arc<SetCollection>,
     spec: JoinSpec,
-    blocks: Arc<Blocks>,
+    blocks: Arc<SignatureBlocks>,
 }
 
 /// Prepares blocks of signatures of a scheme.
@@ -140,7 +140,7 @@ pub fn prepare(
     front: Front,
     context: PrepareContext<'_>,
 ) -> Result<Arc<dyn PreparedJoin>> {
-    let blocks = Blocks::try_new(&build, scheme, front, &spec, context)?;
+    let blocks = SignatureBlocks::try_new(&build, scheme, front, &spec, context)?;
     Ok(Arc::new(PreparedBitmap { build, spec, blocks: Arc::new(blocks) }))
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::engine::{Funnel, KeyId, MatchBuffer, MatchNeed, Pairing};
 use crate::error::Result;
 use crate::memory::{Memory, Reservation};
-use crate::set::bitmap::blocks::{Blocks, Group, Hit};
+use crate::set::bitmap::blocks::{BlockHit, ProbeGroup, SignatureBlocks};
 use crate::set::bitmap::lines::{ABREAST, GROUP};
 use crate::set::bitmap::unions::UnionGroup;
 use crate::set::collection::SetCollection;
@@ -24,7 +24,7 @@ pub(super) const SURVIVORS_AT_ONCE: Size = Size { usual: 1 << 14, small: 13 };
 
 /// A probe set of the current unit.
 #[derive(Debug)]
-struct Probe {
+struct ProbeSet {
     set: SetId,
     key: KeyId,
     size: u32,
@@ -60,7 +60,7 @@ pub(super) struct Survivor {
 #[derive(Debug)]
 pub(super) struct Traversal {
     pub build: Arc<SetCollection>,
-    pub blocks: Arc<Blocks>,
+    pub blocks: Arc<SignatureBlocks>,
     pub spec: JoinSpec,
     bounds: SizeBoundsCache,
     reservation: Reservation,
@@ -68,12 +68,12 @@ pub(super) struct Traversal {
     reserved_sets: usize,
     pub probe_sets: Arc<SetCollection>,
     /// Probe sets, in the order in which they are tested.
-    probes: Vec<Probe>,
+    probes: Vec<ProbeSet>,
     /// The signatures of the probe sets, one after the other.
     signatures: Vec<u64>,
     /// The group being tested: its first probe, and how many there are.
     group: Range<usize>,
-    front: Group,
+    front: ProbeGroup,
     /// The group for the columns in front of the blocks, where there are any, and columns that pass.
     union_group: UnionGroup,
     passing: Vec<u32>,
@@ -86,7 +86,7 @@ pub(super) struct Traversal {
     /// The sizes of the group that `required` was made for.
     required_for: Vec<(KeyId, u32)>,
     /// Survivors of tiles, and the next of them.
-    hits: Vec<Hit>,
+    hits: Vec<BlockHit>,
     next_hit: usize,
     /// Pairs tested, those that passed the tests, and those that passed all words.
     tested: u64,
@@ -97,12 +97,12 @@ pub(super) struct Traversal {
 impl Traversal {
     pub(super) fn try_new(
         build: Arc<SetCollection>,
-        blocks: Arc<Blocks>,
+        blocks: Arc<SignatureBlocks>,
         spec: JoinSpec,
         reservation: &dyn Memory,
     ) -> Result<Self> {
         let tile = spec.tuning.size(TILE);
-        let hits = 2 * tile * size_of::<Hit>();
+        let hits = 2 * tile * size_of::<BlockHit>();
         let columns = blocks.unions().map_or(0, |unions| blocks.len().div_ceil(unions.members()));
         let required = (blocks.len() + columns) * size_of::<u32>();
         let passing = if columns > 0 { 2 * tile * size_of::<u32>() } else { 0 };
@@ -119,7 +119,7 @@ impl Traversal {
             probes: vec![],
             signatures: vec![],
             group: 0..0,
-            front: Group::default(),
+            front: ProbeGroup::default(),
             union_group: UnionGroup::default(),
             passing: vec![],
             left: 0..0,
@@ -139,7 +139,7 @@ impl Traversal {
     pub(super) fn admit(&mut self, sets: usize) -> Result<()> {
         let words = self.blocks.scheme().words();
         // With the places of each probe before and after sorting.
-        let width = words * size_of::<u64>() + size_of::<Probe>() + 2 * size_of::<u32>();
+        let width = words * size_of::<u64>() + size_of::<ProbeSet>() + 2 * size_of::<u32>();
         if sets > self.reserved_sets {
             // The probes twice, because sorting their signatures copies them.
             self.reservation.try_resize(sets * (width + words * size_of::<u64>()))?;
@@ -176,7 +176,7 @@ impl Traversal {
                 }
             }
             let bounds = Arc::clone(bounds);
-            self.probes.push(Probe {
+            self.probes.push(ProbeSet {
                 set,
                 key: run.key,
                 size: run.size,
@@ -250,7 +250,7 @@ impl Traversal {
         let rest = &self.probes[first..];
         let len = rest.iter().take(GROUP).take_while(|p| p.key == key).count();
         self.group = first..first + len;
-        self.front = Group::default();
+        self.front = ProbeGroup::default();
         self.union_group = UnionGroup::default();
         let front_words = self.blocks.front_words();
         let (mut start, mut end) = (u32::MAX, 0);
@@ -283,7 +283,7 @@ impl Traversal {
         let blocks_of =
             |ids: Range<SetId>| ids.start as usize / ABREAST..(ids.end as usize).div_ceil(ABREAST);
         let of_sizes = || group.chunk_by(|a, b| a.size == b.size).map(|probes| &probes[0]);
-        let runs_of = |probe: &Probe| {
+        let runs_of = |probe: &ProbeSet| {
             let (least, greatest) = (probe.bounds.least, probe.bounds.greatest);
             self.build.runs().of_key(probe.key, least, greatest)
         };
@@ -408,7 +408,7 @@ impl Traversal {
 
     /// The pairs of rows of the group with `partners` rows, by probe.
     pub(super) fn row_pairs(&self, partners: [u32; GROUP]) -> u64 {
-        let rows = |probe: &Probe| u64::from(self.probe_sets.row_count_of(probe.set));
+        let rows = |probe: &ProbeSet| u64::from(self.probe_sets.row_count_of(probe.set));
         let probes = self.probes[self.group.clone()].iter().zip(partners);
         probes.map(|(probe, partners)| rows(probe) * u64::from(partners)).sum()
     }
@@ -419,7 +419,7 @@ impl Traversal {
     pub(super) fn survivor(&mut self, matches: &MatchBuffer, left: &mut usize) -> Option<Survivor> {
         let words = self.blocks.scheme().words();
         let decided = self.decided_by_test();
-        while let Some(&Hit { block, .. }) = self.hits.get(self.next_hit) {
+        while let Some(&BlockHit { block, .. }) = self.hits.get(self.next_hit) {
             let is_decided =
                 self.spec.need != MatchNeed::Scores && self.is_decided(block, &decided);
             let hit = &mut self.hits[self.next_hit];

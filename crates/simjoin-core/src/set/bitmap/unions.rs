@@ -46,7 +46,7 @@ impl UnionShape {
     }
 }
 
-/// How tokens become bits.
+/// The bits that tokens become.
 #[derive(Debug, Clone, Copy)]
 struct Dealt {
     universe: u32,

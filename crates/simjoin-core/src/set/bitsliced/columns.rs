@@ -18,7 +18,7 @@ const LEAST_SHARE: Size = Size { usual: 256, small: 4 };
 
 /// The columns of frequent tokens, and the lists of the others.
 #[derive(Debug)]
-pub(super) struct Columns {
+pub(super) struct TokenColumns {
     /// The tokens that have columns: those from this rank on, as many as `count`.
     first: u32,
     count: usize,
@@ -40,7 +40,7 @@ fn block_count(sets: u32) -> usize {
     sets.div_ceil(BLOCK) as usize
 }
 
-impl Columns {
+impl TokenColumns {
     /// A bound on the bytes of the columns and lists of a collection, by its tokens.
     pub(super) fn most_bytes(build: &SetCollection, tuning: Tuning) -> usize {
         let (sets, universe) = (build.len() as usize, build.universe() as usize);

@@ -3,11 +3,13 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::columns::Columns;
-use super::group::Group;
+use super::columns::TokenColumns;
+use super::group::ProbeGroup;
 use super::planes::{BLOCK, Planes, STRIPS, planes_of};
 use super::sums::{MOST_PLANES, Sum, Summed, add_up, number};
-use crate::engine::{Funnel, Match, MatchBuffer, MatchNeed, Pairing, RowPairCounts, Work, Worker};
+use crate::engine::{
+    Funnel, Match, MatchBuffer, MatchNeed, Pairing, RowPairCounts, Worker, WorkerProgress,
+};
 use crate::error::Result;
 use crate::memory::{Memory, Reservation};
 use crate::set::collection::SetCollection;
@@ -25,14 +27,14 @@ const STEPS: Size = Size { usual: 1_000_000, small: 20 };
 #[derive(Debug)]
 pub(super) struct SlicedWorker {
     build: Arc<SetCollection>,
-    columns: Arc<Columns>,
+    columns: Arc<TokenColumns>,
     spec: JoinSpec,
     bounds: SizeBoundsCache,
     /// The unit being joined, and its sets that are left.
     unit: Option<SetUnit>,
     /// Its sets that match themselves, until they are given.
     itself: Option<SelfMatches>,
-    group: Group,
+    group: ProbeGroup,
     /// The block that the group meets, and its probe set that comes next.
     block: u32,
     probe: usize,
@@ -54,7 +56,9 @@ impl SlicedWorker {
     /// A bound on the bytes of a worker, where the largest set has `longest` tokens.
     pub(super) fn most_bytes(longest: usize) -> usize {
         let bounds = SizeBoundsCache::most_bytes(longest);
-        Self::own_bytes(longest) + Group::most_bytes(longest, longest * size_of::<u32>()) + bounds
+        Self::own_bytes(longest)
+            + ProbeGroup::most_bytes(longest, longest * size_of::<u32>())
+            + bounds
     }
 
     /// The bytes, but for the bounds of sizes and the group.
@@ -66,7 +70,7 @@ impl SlicedWorker {
 
     pub(super) fn try_new(
         build: Arc<SetCollection>,
-        columns: Arc<Columns>,
+        columns: Arc<TokenColumns>,
         spec: JoinSpec,
         reservation: &dyn Memory,
     ) -> Result<Self> {
@@ -82,7 +86,7 @@ impl SlicedWorker {
             spec,
             unit: None,
             itself: None,
-            group: Group::new(spec.tuning),
+            group: ProbeGroup::new(spec.tuning),
             block: 0,
             probe: 0,
             planes: Planes::new(most),
@@ -291,7 +295,7 @@ impl Worker for SlicedWorker {
 
     fn begin(&mut self, unit: SetUnit) -> Result<()> {
         let longest = unit.items.runs().greatest_size().min(self.build.universe());
-        let group = Group::footprint(longest as usize, self.build.runs());
+        let group = ProbeGroup::footprint(longest as usize, self.build.runs());
         self.reservation.try_resize(self.own + group)?;
         self.itself = SelfMatches::of(&unit, &self.spec);
         self.unit = Some(unit);
@@ -299,26 +303,26 @@ impl Worker for SlicedWorker {
         Ok(())
     }
 
-    fn work(&mut self, matches: &mut MatchBuffer) -> Result<Work> {
+    fn work(&mut self, matches: &mut MatchBuffer) -> Result<WorkerProgress> {
         if !SelfMatches::give_rest(&mut self.itself, matches, &mut self.funnel.matches) {
-            return Ok(Work::Full);
+            return Ok(WorkerProgress::Full);
         }
         let mut steps = self.spec.tuning.size(STEPS);
         while steps > 0 {
             let has_found = !self.found.is_empty() || self.counted.0 > 0;
             if has_found && !self.give(matches) {
-                return Ok(Work::Full);
+                return Ok(WorkerProgress::Full);
             }
             steps = match self.meet() {
                 Some(taken) => steps.saturating_sub(taken),
                 None if self.next_group() => steps.saturating_sub(100 * self.group.probes.len()),
                 None => {
                     self.unit = None;
-                    return Ok(Work::Done);
+                    return Ok(WorkerProgress::Done);
                 }
             };
         }
-        Ok(Work::More)
+        Ok(WorkerProgress::More)
     }
 
     fn retire(&mut self, probe: SetId) {

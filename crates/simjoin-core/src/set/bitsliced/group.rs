@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::columns::Columns;
+use super::columns::TokenColumns;
 use crate::set::collection::SetCollection;
 use crate::set::filter::size_bounds::SizeBounds;
 use crate::set::runs::{Runs, SetId};
@@ -11,7 +11,7 @@ use crate::tuning::{Size, Tuning};
 
 /// The list of a token, as far as no block has met it.
 #[derive(Debug, Clone, Copy)]
-struct List {
+struct TokenList {
     /// Its first set.
     next: SetId,
     /// The places of its sets among all lists.
@@ -20,7 +20,7 @@ struct List {
 
 /// A probe set of the group.
 #[derive(Debug)]
-pub(super) struct Probe {
+pub(super) struct ProbeSet {
     pub set: SetId,
     /// The build sets that it may match.
     pub partners: Range<SetId>,
@@ -33,7 +33,7 @@ pub(super) struct Probe {
     pub most: u32,
 }
 
-impl Probe {
+impl ProbeSet {
     /// Its tokens that have columns.
     pub(super) fn tokens<'a>(&self, sets: &'a SetCollection) -> &'a [u32] {
         &sets.tokens(self.set)[self.columns..]
@@ -42,17 +42,17 @@ impl Probe {
 
 /// Probe sets that are compared with a block before the next block.
 #[derive(Debug, Default)]
-pub(super) struct Group {
-    pub probes: Vec<Probe>,
+pub(super) struct ProbeGroup {
+    pub probes: Vec<ProbeSet>,
     /// The partners of all of them.
     pub span: Range<SetId>,
-    lists: Vec<List>,
+    lists: Vec<TokenList>,
     /// The bounds of how many sizes the probe sets keep, at most.
     sizes: usize,
     tuning: Tuning,
 }
 
-impl Group {
+impl ProbeGroup {
     pub(super) fn new(tuning: Tuning) -> Self {
         Self { tuning, ..Self::default() }
     }
@@ -73,8 +73,8 @@ impl Group {
 
     /// A bound on the bytes of a group, where the bounds of one size take `of_size` bytes.
     pub(super) fn most_bytes(most: usize, of_size: usize) -> usize {
-        Self::PROBES.usual * size_of::<Probe>()
-            + 2 * (Self::LISTS.usual + most) * size_of::<List>()
+        Self::PROBES.usual * size_of::<ProbeSet>()
+            + 2 * (Self::LISTS.usual + most) * size_of::<TokenList>()
             + Self::SIZES * of_size
     }
 
@@ -99,7 +99,7 @@ impl Group {
         set: SetId,
         tokens: &[u32],
         (partners, bounds): (Range<SetId>, Arc<SizeBounds>),
-        columns: &Columns,
+        columns: &TokenColumns,
     ) {
         let first_column = tokens.partition_point(|&token| token < columns.first());
         let start = self.lists.len();
@@ -112,17 +112,17 @@ impl Group {
             let next = columns.set_at(places.start);
             if next < partners.end {
                 most += 1;
-                self.lists.push(List { next, places: (places.start, places.end) });
+                self.lists.push(TokenList { next, places: (places.start, places.end) });
             }
         }
         let lists = start..self.lists.len();
-        let is_same = |last: &Probe| Arc::ptr_eq(&last.bounds, &bounds);
+        let is_same = |last: &ProbeSet| Arc::ptr_eq(&last.bounds, &bounds);
         self.sizes += usize::from(!self.probes.last().is_some_and(is_same));
         self.span = match self.probes.is_empty() {
             true => partners.clone(),
             false => self.span.start.min(partners.start)..self.span.end.max(partners.end),
         };
-        self.probes.push(Probe { set, partners, bounds, lists, columns: first_column, most });
+        self.probes.push(ProbeSet { set, partners, bounds, lists, columns: first_column, most });
     }
 
     /// Calls `add` with each set before `end` that has a rare token of a probe set, once for each such token, and
@@ -132,7 +132,7 @@ impl Group {
         &mut self,
         probe: usize,
         end: SetId,
-        columns: &Columns,
+        columns: &TokenColumns,
         mut add: impl FnMut(SetId),
     ) -> usize {
         let lists = &mut self.lists[self.probes[probe].lists.clone()];

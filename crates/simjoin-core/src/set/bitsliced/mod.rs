@@ -26,9 +26,9 @@ mod sums;
 
 use std::sync::Arc;
 
-use self::columns::Columns;
+use self::columns::TokenColumns;
 use self::cursor::SlicedWorker;
-use self::group::Group;
+use self::group::ProbeGroup;
 use crate::engine::{
     Cost, Cursor, DevicePlace, Estimate, PrepareContext, PreparedJoin, Strategy, Terms, UnitCursor,
 };
@@ -66,7 +66,7 @@ const NEAR: f64 = (4 << 20) as f64;
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct BitSliced;
 
-/// How many times as long sums take in a form as with AVX-512.
+/// The time that sums take in a form, by their time with AVX-512.
 fn slowness(simd: Simd) -> f64 {
     match simd.form() {
         Form::Avx512 => 1.0,
@@ -83,7 +83,7 @@ impl Strategy<SetJoin> for BitSliced {
     fn estimate(&self, join: &mut SetJoin, terms: &Terms<'_>) -> Result<Estimate> {
         let none = Ok(Estimate::new(None, ()));
         // Columns that memory has no room for are no choice, unless they are named.
-        let bytes = Columns::most_bytes(&join.build, join.spec.tuning);
+        let bytes = TokenColumns::most_bytes(&join.build, join.spec.tuning);
         let reservation = terms.context.reservation.new_empty();
         if !terms.is_only && reservation.try_grow(bytes).is_err() {
             return none;
@@ -103,7 +103,7 @@ impl Strategy<SetJoin> for BitSliced {
         context: PrepareContext<'_>,
     ) -> Result<Arc<dyn PreparedJoin>> {
         let (build, spec, threads) = (Arc::clone(&join.build), join.spec, context.threads);
-        let columns = Arc::new(Columns::try_new(&build, &spec, context)?);
+        let columns = Arc::new(TokenColumns::try_new(&build, &spec, context)?);
         Ok(Arc::new(PreparedSliced { build, spec, columns, threads }))
     }
 }
@@ -120,7 +120,7 @@ fn nanos_of(join: &SetJoin) -> f64 {
     let (statistics, simd) = (&join.statistics, join.spec.simd);
     // The sets of a probe set begin and end within a strip.
     let strips = statistics.admissible_pairs / STRIP_SETS + statistics.probed;
-    let of_block = Columns::most_bytes(&join.build, join.spec.tuning) as f64
+    let of_block = TokenColumns::most_bytes(&join.build, join.spec.tuning) as f64
         * STRIP_SETS
         * planes::STRIPS as f64
         / f64::from(join.build.len().max(1));
@@ -134,7 +134,7 @@ fn nanos_of(join: &SetJoin) -> f64 {
 impl BitSliced {
     /// A bound on the bytes that [`Strategy::prepare`] reserves, by the numbers of sets and of their tokens.
     pub(crate) fn prepared_bytes(sets: usize, tokens: usize, tuning: Tuning) -> usize {
-        Columns::bytes_for(sets, tokens, tokens, tuning)
+        TokenColumns::bytes_for(sets, tokens, tokens, tuning)
     }
 
     /// A bound on the bytes of a cursor, where the largest set has `longest` tokens.
@@ -147,7 +147,7 @@ impl BitSliced {
 struct PreparedSliced {
     build: Arc<SetCollection>,
     spec: JoinSpec,
-    columns: Arc<Columns>,
+    columns: Arc<TokenColumns>,
     threads: Threads,
 }
 
@@ -163,6 +163,6 @@ impl PreparedJoin for PreparedSliced {
         /// Ranges for each thread.
         const RANGES: usize = 8;
         let share = self.build.len() as usize / (RANGES * self.threads.count());
-        self.threads.tuning.size(Group::PROBES).min(share).max(1) as u32
+        self.threads.tuning.size(ProbeGroup::PROBES).min(share).max(1) as u32
     }
 }

@@ -79,7 +79,7 @@ impl TokenArena {
         self.pieces.iter().map(|p| p.capacity() * size_of::<u32>()).sum()
     }
 
-    /// How many bytes more may be allocated when `tokens` tokens are added.
+    /// The bytes that may be allocated when `tokens` tokens are added.
     pub(crate) fn growth(&self, tokens: usize) -> usize {
         let free = self.pieces.last().map_or(0, |p| p.capacity() - p.len());
         if tokens <= free {

@@ -4,7 +4,7 @@ use std::mem::size_of;
 
 use crate::engine::KeyId;
 use crate::error::Result;
-use crate::set::collection::{Parts, SetCollection};
+use crate::set::collection::{SetCollection, SetParts};
 use crate::set::encode::distinct::DistinctSets;
 use crate::set::runs::{Runs, SetId};
 use crate::util::cancel::CancelFlag;
@@ -20,7 +20,7 @@ const STEPS_PER_SET: usize = 1 << 4;
 /// Sets from one or more encoders, numbered through in their order: the sets of the first encoder,
 /// then those of the second, and so on. The tokens of each set ascend.
 #[derive(Debug)]
-pub(crate) struct Gathered {
+pub(crate) struct GatheredSets {
     pub parts: Vec<DistinctSets>,
     /// The number of each part's first set, and the number of all sets.
     pub starts: Vec<u32>,
@@ -45,12 +45,12 @@ pub(crate) struct Stretch {
 
 /// The sort key of sets of one key and size: their first two tokens, each plus one, 0 for none.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Entry {
+pub(super) struct SortKey {
     pub front: u64,
     pub set: u32,
 }
 
-impl Entry {
+impl SortKey {
     #[inline]
     pub(super) fn of(set: u32, tokens: &[u32]) -> Self {
         let token = |nth: usize| tokens.get(nth).map_or(0, |&t| u64::from(t) + 1);
@@ -58,7 +58,7 @@ impl Entry {
     }
 }
 
-/// How many sets there are of one key and size.
+/// The number of sets of one key and size.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct RunOfSets {
     pub key: KeyId,
@@ -66,7 +66,7 @@ pub(super) struct RunOfSets {
     pub sets: u32,
 }
 
-impl Gathered {
+impl GatheredSets {
     /// The sets of one encoder, which read the rows `0..` of its input.
     pub(crate) fn of_one(sets: DistinctSets) -> Self {
         let rows = sets.set_of_row().len() as u32;
@@ -132,7 +132,7 @@ impl Gathered {
         // First the order of the sets, grouped and put together, with counters; then the order
         // beside the collection; then, when the sets in order of appearance are gone, the place of
         // each set, at first beside the order, later with the rows.
-        let order = sets * size_of::<Entry>();
+        let order = sets * size_of::<SortKey>();
         let sorting = 2 * order + sets * 2 * size_of::<u32>();
         let places = sets * size_of::<u32>();
         let grouping = places + order.max(Self::rows_footprint(sets, rows));
@@ -149,12 +149,12 @@ impl Gathered {
         self.parts.iter_mut().for_each(DistinctSets::close);
         let (order, runs) = self.sorted(threads, cancel)?;
         let frequencies = std::mem::take(&mut self.frequencies);
-        let mut parts = Parts { universe, frequencies, ..Parts::default() };
+        let mut parts = SetParts { universe, frequencies, ..SetParts::default() };
         parts.offsets = self.offsets(&order, &runs, threads, cancel)?;
         parts.runs = Runs::of(runs.iter().map(|run| (run.key, run.size, run.sets)));
         parts.tokens = self.copied(&order, &parts.offsets, threads, cancel)?;
         if self.has_unknown() {
-            let unknown = |entry: &Entry| {
+            let unknown = |entry: &SortKey| {
                 let (part, set) = self.locate(entry.set);
                 part.unknown(set)
             };
@@ -179,7 +179,7 @@ impl Gathered {
     /// From the number of a set to its place in the order. Repeats have none.
     fn positions(
         &self,
-        order: Vec<Entry>,
+        order: Vec<SortKey>,
         threads: Threads,
         cancel: &CancelFlag,
     ) -> Result<Scatter> {
@@ -188,7 +188,7 @@ impl Gathered {
         let position = Scatter::new(all, threads)?;
         let share = steps_per_task(threads, order.len(), LEAST_SETS);
         let tasks = order.chunks(share).enumerate().collect();
-        for_each(threads, tasks, |(task, entries): (usize, &[Entry])| {
+        for_each(threads, tasks, |(task, entries): (usize, &[SortKey])| {
             cancel.check()?;
             let places = (task * share) as u32..;
             places.zip(entries).for_each(|(place, e)| position.set(e.set as usize, place));
@@ -200,7 +200,7 @@ impl Gathered {
     /// Where the tokens of each set start, and where those of the last one end.
     fn offsets(
         &self,
-        order: &[Entry],
+        order: &[SortKey],
         runs: &[RunOfSets],
         threads: Threads,
         cancel: &CancelFlag,
@@ -249,7 +249,7 @@ impl Gathered {
     /// The tokens of the sets in order.
     fn copied(
         &self,
-        order: &[Entry],
+        order: &[SortKey],
         offsets: &[u64],
         threads: Threads,
         cancel: &CancelFlag,

@@ -49,7 +49,7 @@ pub struct Chunk {
 }
 
 /// The ids of tokens, which are appended to `ids`, repeats as well.
-pub trait Lookup {
+pub trait TokenLookup {
     /// Adds the ids of elements of lists. NULL elements are skipped.
     fn elements(&mut self, tokens: &Tokens, range: Range<usize>, ids: &mut Vec<u32>) -> Result<()>;
 
@@ -58,7 +58,7 @@ pub trait Lookup {
 }
 
 /// Adds the tokens that are new.
-impl Lookup for &mut Dictionary {
+impl TokenLookup for &mut Dictionary {
     fn elements(&mut self, tokens: &Tokens, range: Range<usize>, ids: &mut Vec<u32>) -> Result<()> {
         self.encode(tokens, range, ids)
     }
@@ -69,7 +69,7 @@ impl Lookup for &mut Dictionary {
 }
 
 /// Tokens that the dictionary does not know get [`NO_ID`](crate::values::dictionary::NO_ID).
-impl Lookup for &Dictionary {
+impl TokenLookup for &Dictionary {
     fn elements(&mut self, tokens: &Tokens, range: Range<usize>, ids: &mut Vec<u32>) -> Result<()> {
         self.find_all(tokens, range, ids);
         Ok(())
@@ -111,7 +111,7 @@ impl ListTokens {
         &self,
         rows: Range<usize>,
         mut key_of: impl FnMut(usize) -> Result<Option<KeyId>>,
-        mut lookup: impl Lookup,
+        mut lookup: impl TokenLookup,
         located: &mut LocatedRows,
         ids: &mut Vec<u32>,
     ) -> Result<()> {
@@ -209,7 +209,7 @@ impl BatchTokens {
         &self,
         rows: Range<usize>,
         mut key_of: impl FnMut(usize) -> Result<Option<KeyId>>,
-        mut lookup: impl Lookup,
+        mut lookup: impl TokenLookup,
         located: &mut LocatedRows,
         ids: &mut Vec<u32>,
     ) -> Result<()> {
@@ -270,7 +270,7 @@ pub(crate) struct LocatedRows {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct LocatedRow {
     pub key: KeyId,
-    /// How many valid tokens end here, counted from the first row on.
+    /// The number of valid tokens up to here, from the first row on.
     pub end: usize,
 }
 

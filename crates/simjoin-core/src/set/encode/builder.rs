@@ -24,7 +24,7 @@ pub struct BuildEncoder {
     pub dictionary: Dictionary,
     pub sets: DistinctSets,
     pub pushes: Vec<Push>,
-    /// How the tokens are stored where they go to disk.
+    /// The form of the tokens on disk.
     pub stored: StoredTokens,
     pub tokenizers: Tokenizers,
     row_count: u32,
@@ -170,7 +170,7 @@ impl BuildEncoder {
         Ok(())
     }
 
-    /// How many bytes [`Self::size_in_bytes`] may grow by while some rows are added.
+    /// The bytes by which [`Self::size_in_bytes`] may grow while some rows are added.
     fn growth(&self, rows: usize, chunk: &Chunk, added: Added) -> usize {
         let &Chunk { tokens, scratch, .. } = chunk;
         let vec = |needed: usize, capacity: usize| match needed > capacity {

@@ -238,8 +238,8 @@ impl DistinctSets {
             + self.table.size_in_bytes()
     }
 
-    /// How many bytes [`Self::size_in_bytes`] may grow by when `rows` rows with `tokens` tokens
-    /// in all are added.
+    /// The bytes by which [`Self::size_in_bytes`] may grow when `rows` rows with `tokens` tokens in
+    /// all are added.
     pub fn growth(&self, rows: usize, tokens: usize) -> usize {
         let vec = |len: usize, capacity: usize, more: usize, width: usize| {
             if len + more <= capacity { 0 } else { (len + more).max(2 * capacity) * width }

@@ -6,10 +6,10 @@ use crate::engine::{FinishContext, KeyDictionary};
 use crate::error::Result;
 use crate::memory::Memory;
 use crate::set::collection::SetCollection;
-use crate::set::encode::arrange::Gathered;
+use crate::set::encode::arrange::GatheredSets;
 use crate::set::encode::builder::BuildEncoder;
 use crate::set::encode::distinct::SetSlot;
-use crate::set::encode::merge::Parts;
+use crate::set::encode::merge::EncodedParts;
 use crate::set::encode::probe_encoder::ProbeEncoder;
 use crate::set::encode::token_order::TokenOrder;
 use crate::util::cancel::CancelFlag;
@@ -36,7 +36,7 @@ pub fn finish_growth(encoders: &[(&BuildEncoder, &KeyDictionary)]) -> (usize, us
     let maps = distinct * size_of::<u32>();
     // All counters together have no more entries than there are tokens.
     let order = (tokens + distinct) * size_of::<u32>() + TokenOrder::footprint(distinct, tokens);
-    let collection = Gathered::collection_bytes(sets, rows, tokens, token_bytes);
+    let collection = GatheredSets::collection_bytes(sets, rows, tokens, token_bytes);
     let kept = SetCollection::MOST_FREQUENCIES.min(distinct) * size_of::<u32>();
     (merge + maps + repeats + order.max(collection) + kept, merge)
 }
@@ -49,7 +49,7 @@ pub fn finish(
     context: &FinishContext<'_>,
 ) -> Result<(SetCollection, ProbeEncoder, KeyDictionary)> {
     let tokenizer = encoders.first().and_then(|(encoder, _)| encoder.tokenizers.probe);
-    let mut parts = Parts::of(encoders);
+    let mut parts = EncodedParts::of(encoders);
     context.reserve(parts.size_in_bytes() + parts.merge_growth())?;
     // Threads that merge together need more memory than one does.
     let parallel = parts.size_in_bytes() + parts.merge_growth().max(parts.union_growth(context));
@@ -80,7 +80,7 @@ pub fn finish(
     parts.map_to_ranks(&ranks, marks > 0, context)?;
     dictionary.map_ids(&ranks, context.threads)?;
     drop(ranks);
-    let gathered = Gathered { frequencies: last, ..parts.into_gathered() };
+    let gathered = GatheredSets { frequencies: last, ..parts.into_gathered() };
     held = dictionary.size() + keys.size_in_bytes() + gathered.size_in_bytes();
     context.reserve(held + gathered.collection_growth())?;
     let collection = gathered.into_collection(universe, context.threads, context.cancel)?;

@@ -9,14 +9,14 @@ use std::ops::Range;
 use crate::engine::{FinishContext, KeyDictionary};
 use crate::error::{Result, exec_err};
 use crate::set::encode::arena::TokenRun;
-use crate::set::encode::arrange::{Gathered, Stretch};
+use crate::set::encode::arrange::{GatheredSets, Stretch};
 use crate::set::encode::ascending::Ascending;
 use crate::set::encode::builder::BuildEncoder;
 use crate::set::encode::distinct::{DistinctSets, NO_SET, SetHash, SetSlot};
 use crate::set::encode::shares::InShares;
 use crate::util::cancel::CancelFlag;
 use crate::util::parallel::{Threads, filled, for_each, map, steps_per_task, threads_for};
-use crate::values::dictionary::{Dictionary, Key};
+use crate::values::dictionary::{Dictionary, DictionaryKey};
 use crate::values::table::Table;
 
 /// The steps of ranking a token and sorting it into its set.
@@ -27,8 +27,8 @@ const STEPS_PER_SET: usize = 1 << 4;
 const CHECK_EVERY: usize = 1 << 12;
 
 /// The rows of the encoders, without the buffers that only reading needs.
-pub(super) struct Parts {
-    gathered: Gathered,
+pub(super) struct EncodedParts {
+    gathered: GatheredSets,
     /// The dictionary of each part, until they have been merged.
     dictionaries: Vec<Dictionary>,
     keys: Vec<KeyDictionary>,
@@ -46,7 +46,7 @@ struct New {
     keys: Range<u32>,
 }
 
-impl Parts {
+impl EncodedParts {
     /// The rows of some encoders, each with its own keys.
     pub(super) fn of(mut encoders: Vec<(BuildEncoder, KeyDictionary)>) -> Self {
         // One encoder is needed; further ones without rows are not.
@@ -81,7 +81,7 @@ impl Parts {
         stretches.sort_unstable_by_key(|stretch| stretch.first_row);
         news.sort_unstable_by_key(|(first_row, _)| *first_row);
         Self {
-            gathered: Gathered {
+            gathered: GatheredSets {
                 parts: sets,
                 starts,
                 same_as: vec![],
@@ -105,7 +105,7 @@ impl Parts {
     }
 
     /// The sets of all parts, without the maps of their tokens.
-    pub(super) fn into_gathered(self) -> Gathered {
+    pub(super) fn into_gathered(self) -> GatheredSets {
         self.gathered
     }
 
@@ -434,7 +434,7 @@ fn merge(
     let mut merged = Dictionary::default();
     let mut maps: Vec<Vec<u32>> =
         dictionaries.iter().map(|d| Vec::with_capacity(d.len() as usize)).collect();
-    let keys: Vec<Vec<Key<'_>>> = dictionaries.iter().map(Dictionary::keys).collect();
+    let keys: Vec<Vec<DictionaryKey<'_>>> = dictionaries.iter().map(Dictionary::keys).collect();
     for (part, ids) in news {
         cancel.check()?;
         for id in ids {
@@ -447,7 +447,7 @@ fn merge(
     Ok((merged, maps))
 }
 
-/// How many of `threads` threads pay for merging dictionaries.
+/// The number of `threads` threads that pay for merging dictionaries.
 fn merging_threads(threads: Threads, dictionaries: &[Dictionary]) -> Threads {
     let tokens: usize = dictionaries.iter().map(|d| d.len() as usize).sum();
     // Positions have 32 bits.

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use crate::engine::KeyId;
 use crate::error::Result;
-use crate::set::encode::arrange::{Entry, Gathered, RunOfSets};
+use crate::set::encode::arrange::{GatheredSets, RunOfSets, SortKey};
 use crate::set::encode::distinct::DistinctSets;
 use crate::tuning::{Size, Tuning};
 use crate::util::cancel::{
@@ -70,25 +70,25 @@ impl Buckets {
 
 /// Some sets in the order of their buckets.
 struct Grouped {
-    entries: Vec<Entry>,
+    entries: Vec<SortKey>,
     /// By bucket, where its sets end.
     ends: Vec<u32>,
 }
 
 impl Grouped {
-    fn bucket(&self, bucket: usize) -> &[Entry] {
+    fn bucket(&self, bucket: usize) -> &[SortKey] {
         let start = if bucket == 0 { 0 } else { self.ends[bucket - 1] };
         &self.entries[start as usize..self.ends[bucket] as usize]
     }
 }
 
-impl Gathered {
+impl GatheredSets {
     /// The sets in their order, and how many there are of each key and size.
     pub(super) fn sorted(
         &self,
         threads: Threads,
         cancel: &CancelFlag,
-    ) -> Result<(Vec<Entry>, Vec<RunOfSets>)> {
+    ) -> Result<(Vec<SortKey>, Vec<RunOfSets>)> {
         let all = self.starts.last().copied().unwrap_or(0) as usize;
         let threads = threads_for(threads, STEPS_PER_SET * all);
         let keyed = self.parts.iter().any(DistinctSets::has_keys);
@@ -168,7 +168,7 @@ impl Gathered {
         &self,
         threads: Threads,
         cancel: &CancelFlag,
-    ) -> Result<(Vec<Entry>, Vec<RunOfSets>)> {
+    ) -> Result<(Vec<SortKey>, Vec<RunOfSets>)> {
         let pieces = map(threads, self.pieces(threads), |piece| {
             let mut sets = Vec::with_capacity((piece.to - piece.from) as usize);
             for (i, (set, id)) in self.sets_of_piece(piece).enumerate() {
@@ -214,13 +214,13 @@ impl Gathered {
             Ok(runs.collect::<Vec<_>>())
         })?;
         drop(pieces);
-        let mut entries = filled(threads, all, Entry::default());
+        let mut entries = filled(threads, all, SortKey::default());
         let share = steps_per_task(threads, sorted.len(), LEAST_SETS);
         let tasks = entries.chunks_mut(share).zip(sorted.chunks(share)).collect();
-        for_each(threads, tasks, |(entries, sets): (&mut [Entry], &[Keyed])| {
+        for_each(threads, tasks, |(entries, sets): (&mut [SortKey], &[Keyed])| {
             cancel.check()?;
             for (entry, keyed) in entries.iter_mut().zip(sets) {
-                *entry = Entry::of(keyed.set, self.tokens(keyed.set));
+                *entry = SortKey::of(keyed.set, self.tokens(keyed.set));
             }
             Ok(())
         })?;
@@ -234,7 +234,7 @@ impl Gathered {
         counts: &[u32],
         threads: Threads,
         cancel: &CancelFlag,
-    ) -> Result<(Vec<Entry>, Vec<u32>)> {
+    ) -> Result<(Vec<SortKey>, Vec<u32>)> {
         let all = counts.iter().map(|&sets| sets as usize).sum();
         let buckets =
             self.buckets(counts, steps_per_task(threads, all, LEAST_SETS), threads.tuning);
@@ -257,7 +257,7 @@ impl Gathered {
         if let [group] = groups.as_mut_slice() {
             return Ok((std::mem::take(&mut group.entries), lens));
         }
-        let mut entries = filled(threads, all, Entry::default());
+        let mut entries = filled(threads, all, SortKey::default());
         let mut tasks = vec![];
         let mut rest = entries.as_mut_slice();
         for buckets in shares(&lens, steps_per_task(threads, all, LEAST_SETS)) {
@@ -291,7 +291,7 @@ impl Gathered {
                 for (set, id) in self.sets_of_piece(piece).step_by(step) {
                     let size = piece.part.size(id) as usize;
                     if is_large(size) {
-                        samples[size].push(Entry::of(set, piece.part.tokens(id)).front);
+                        samples[size].push(SortKey::of(set, piece.part.tokens(id)).front);
                     }
                 }
             }
@@ -335,7 +335,7 @@ impl Gathered {
                 for &piece in pieces {
                     for (i, (set, id)) in self.sets_of_piece(piece).enumerate() {
                         cancel.check_at(i)?;
-                        let front = || Entry::of(set, piece.part.tokens(id)).front;
+                        let front = || SortKey::of(set, piece.part.tokens(id)).front;
                         let bucket = buckets.of(piece.part.size(id), front);
                         ends[bucket as usize] += 1;
                         if !plain {
@@ -350,14 +350,14 @@ impl Gathered {
         for end in &mut ends {
             start += std::mem::replace(end, start);
         }
-        let mut entries = vec![Entry::default(); start as usize];
+        let mut entries = vec![SortKey::default(); start as usize];
         let mut of_sets = of_sets.into_iter();
         for &piece in pieces {
             for (i, (set, id)) in self.sets_of_piece(piece).enumerate() {
                 cancel.check_at(i)?;
                 let bucket = of_sets.next().unwrap_or_else(|| piece.part.size(id));
                 let place = &mut ends[bucket as usize];
-                entries[*place as usize] = Entry::of(set, piece.part.tokens(id));
+                entries[*place as usize] = SortKey::of(set, piece.part.tokens(id));
                 *place += 1;
             }
         }
@@ -368,14 +368,14 @@ impl Gathered {
     /// and one size; `lens` are the numbers of sets of the groups.
     fn sort_groups(
         &self,
-        entries: &mut [Entry],
+        entries: &mut [SortKey],
         lens: &[u32],
         threads: Threads,
         cancel: &CancelFlag,
     ) -> Result<()> {
         // Large groups are sorted by all threads, the others group by group.
         let share = steps_per_task(threads, entries.len(), LEAST_SETS);
-        let mut tasks: Vec<Vec<&mut [Entry]>> = vec![];
+        let mut tasks: Vec<Vec<&mut [SortKey]>> = vec![];
         let mut room = 0;
         let mut rest = entries;
         for &len in lens {
@@ -400,7 +400,7 @@ impl Gathered {
     }
 
     /// Sorts sets of one key and size by their tokens.
-    fn sort(&self, run: &mut [Entry], cancel: &CancelFlag) -> Result<()> {
+    fn sort(&self, run: &mut [SortKey], cancel: &CancelFlag) -> Result<()> {
         sort_unstable_by_key(run, cancel, |entry| entry.front)?;
         for same in run.chunk_by_mut(|a, b| a.front == b.front).filter(|same| same.len() > 1) {
             sort_unstable_by(same, cancel, |a, b| self.tokens(a.set).cmp(self.tokens(b.set)))?;
@@ -411,7 +411,7 @@ impl Gathered {
     /// Like [`Self::sort`], half of the sets to half of the threads.
     fn sort_in_parallel(
         &self,
-        run: &mut [Entry],
+        run: &mut [SortKey],
         threads: Threads,
         cancel: &CancelFlag,
     ) -> Result<()> {

@@ -11,7 +11,7 @@ const UNKNOWN: u32 = 0;
 
 /// The build side as probe sets need it for a match.
 #[derive(Debug, Clone, Copy)]
-pub struct Partners {
+pub struct BuildSizes {
     bounds: Bounds,
     /// The role of the probe sets.
     role: Role,
@@ -20,7 +20,7 @@ pub struct Partners {
     greatest_size: u32,
 }
 
-impl Partners {
+impl BuildSizes {
     pub fn new(bounds: Bounds, role: Role, build: &Runs) -> Self {
         let (least_size, greatest_size) = (build.least_size(), build.greatest_size());
         Self { bounds, role, least_size, greatest_size }
@@ -38,7 +38,7 @@ impl Partners {
     }
 }
 
-impl PartialEq for Partners {
+impl PartialEq for BuildSizes {
     /// Compares the bits of the thresholds: NaN is equal to itself.
     fn eq(&self, other: &Self) -> bool {
         let parts = |of: &Self| {
@@ -53,7 +53,7 @@ impl PartialEq for Partners {
 #[derive(Debug, Default)]
 pub(super) struct LeastOverlaps {
     /// `None` where nothing is known of the build side.
-    of: Option<Partners>,
+    of: Option<BuildSizes>,
     by_size: Vec<u32>,
 }
 
@@ -62,7 +62,7 @@ impl LeastOverlaps {
     pub(super) const FOOTPRINT: usize = KEPT * size_of::<u32>();
 
     /// Forgets the overlaps for another build side.
-    pub(super) fn start(&mut self, of: Option<Partners>) {
+    pub(super) fn start(&mut self, of: Option<BuildSizes>) {
         if self.of != of {
             self.of = of;
             self.by_size.clear();
@@ -110,7 +110,7 @@ mod tests {
                         let runs = Runs::of([(0, least, 2), (0, greatest + 1, 1)].into_iter());
                         let bounds = Bounds::new(measure, threshold);
                         let mut overlaps = LeastOverlaps::default();
-                        overlaps.start(Some(Partners::new(bounds, role, &runs)));
+                        overlaps.start(Some(BuildSizes::new(bounds, role, &runs)));
                         for size in (1..40).chain(KEPT as u32 - 1..KEPT as u32 + 2) {
                             for known in 1..=size.min(40) {
                                 let matches = |partner: u32| {
@@ -140,7 +140,7 @@ mod tests {
         for threshold in [0.5, f64::NAN] {
             let partners = |threshold| {
                 let bounds = Bounds::new(Measure::Jaccard, threshold);
-                Some(Partners::new(bounds, Role::First, &runs))
+                Some(BuildSizes::new(bounds, Role::First, &runs))
             };
             let mut overlaps = LeastOverlaps::default();
             overlaps.start(partners(threshold));

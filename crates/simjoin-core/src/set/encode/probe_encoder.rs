@@ -6,11 +6,11 @@ use crate::engine::{EncodeInput, KeyDictionary, KeyId};
 use crate::error::Result;
 use crate::memory::Memory;
 use crate::set::collection::SetCollection;
-use crate::set::encode::arrange::Gathered;
+use crate::set::encode::arrange::GatheredSets;
 use crate::set::encode::ascending::Ascending;
 use crate::set::encode::batch::{BatchTokens, Chunk, LocatedRows};
 use crate::set::encode::distinct::{DistinctSets, SetHash, check_size};
-use crate::set::encode::partners::{LeastOverlaps, Partners};
+use crate::set::encode::partners::{BuildSizes, LeastOverlaps};
 use crate::util::cancel::CancelFlag;
 use crate::util::parallel::Threads;
 use crate::values::TextTokenizer;
@@ -26,7 +26,7 @@ pub struct ProbeEncoder {
     /// The tokenizer of texts.
     tokenizer: Option<TextTokenizer>,
     /// The partners that probe sets need for a match, where they are known: other sets are left out.
-    partners: Option<Partners>,
+    partners: Option<BuildSizes>,
 }
 
 /// Buffers that one probe partition reuses from batch to batch.
@@ -56,7 +56,7 @@ impl ProbeEncoder {
     }
 
     /// The encoder without probe sets that can have no partner.
-    pub(crate) fn meeting(self, partners: Option<Partners>) -> Self {
+    pub(crate) fn meeting(self, partners: Option<BuildSizes>) -> Self {
         Self { partners, ..self }
     }
 
@@ -152,7 +152,7 @@ impl ProbeEncoder {
             }
             from = to;
         }
-        let gathered = Gathered::of_one(sets);
+        let gathered = GatheredSets::of_one(sets);
         let collection = gathered.into_collection(
             self.dictionary.len(),
             Threads::ONE,
@@ -162,7 +162,7 @@ impl ProbeEncoder {
         Ok(collection)
     }
 
-    /// How many distinct tokens of a row the dictionary does not know.
+    /// The number of a row's distinct tokens that the dictionary does not know.
     fn count_unknown(&self, batch: &BatchTokens, row: usize, positions: &mut Vec<u32>) -> usize {
         positions.clear();
         let lists = match batch {
@@ -211,7 +211,7 @@ impl ProbeEncoder {
     }
 }
 
-/// How many different tokens there are at some positions, which are put in order.
+/// The number of different tokens at some positions, which are put in order.
 fn distinct<T: Ord>(positions: &mut Vec<u32>, token: impl Fn(u32) -> T) -> usize {
     positions.sort_unstable_by_key(|&i| token(i));
     positions.dedup_by_key(|i| token(*i));

@@ -1,7 +1,7 @@
 //! The rows of each set.
 
 use crate::error::{Result, internal_err};
-use crate::set::encode::arrange::{Gathered, Stretch};
+use crate::set::encode::arrange::{GatheredSets, Stretch};
 use crate::set::encode::distinct::NO_SET;
 use crate::util::cancel::CancelFlag;
 use crate::util::parallel::{Threads, filled, for_each, map, steps_per_task, threads_for};
@@ -38,7 +38,7 @@ impl Placed {
     }
 }
 
-impl Gathered {
+impl GatheredSets {
     /// The bytes that [`Self::rows_of_sets`] allocates.
     pub(super) fn rows_footprint(sets: usize, rows: usize) -> usize {
         // Offsets; the rows, and each with the place of its set, which it has unordered before.

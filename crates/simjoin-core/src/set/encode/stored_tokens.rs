@@ -7,7 +7,7 @@ use arrow::datatypes::{DataType, Field, FieldRef};
 use crate::values::lists::list_element_type;
 use crate::values::tokens::TokenKind;
 
-/// How the tokens of a side are stored.
+/// The form in which the tokens of a side are stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum StoredTokens {
     #[default]
@@ -18,7 +18,7 @@ pub enum StoredTokens {
 }
 
 impl StoredTokens {
-    /// How the tokens of lists of this type are stored.
+    /// The form in which the tokens of lists of this type are stored.
     pub fn of_list(data_type: &DataType) -> Self {
         fn is_unsigned(data_type: &DataType) -> bool {
             match data_type {

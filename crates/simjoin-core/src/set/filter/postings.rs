@@ -28,7 +28,7 @@ const SHAPE: usize = 1;
 const SIGNATURE: usize = 2;
 /// Postings compared at once, and read beyond the end of the last list.
 const LANES: usize = 16;
-/// How many lists ahead postings are asked for.
+/// The number of lists by which postings are asked for ahead.
 pub(crate) const LISTS_AHEAD: usize = 3;
 /// Shorter lists are scanned whole; in longer ones the stretch of admissible ids is looked up.
 const SHORT: usize = 48;
@@ -99,13 +99,13 @@ pub(crate) fn sign_suffixes(
 
 /// One posting list.
 #[derive(Debug, Clone, Copy)]
-struct List<'a> {
+struct PostingList<'a> {
     /// The fields, and sixteen values more.
     fields: &'a [u32],
     len: usize,
 }
 
-impl<'a> List<'a> {
+impl<'a> PostingList<'a> {
     /// The set ids, ascending.
     #[inline]
     pub(crate) fn sets(&self) -> &'a [SetId] {
@@ -144,11 +144,11 @@ impl SignaturePostings {
 
     /// The list of a token.
     #[inline]
-    fn list(&self, token: u32) -> List<'_> {
+    fn list(&self, token: u32) -> PostingList<'_> {
         let (start, end) = (self.offsets[token as usize], self.offsets[token as usize + 1]);
         let width = SIGNATURE + self.words;
         let fields = &self.fields[start as usize * width..end as usize * width + LANES];
-        List { fields, len: (end - start) as usize }
+        PostingList { fields, len: (end - start) as usize }
     }
 
     /// Asks for the offsets of a list that will be looked up soon.
@@ -173,7 +173,7 @@ impl SignaturePostings {
 
     /// Where the postings of sets from `first` on begin in a list, or before.
     #[inline(always)]
-    fn begin(&self, token: u32, list: &List<'_>, first: SetId, hints: &mut Hints) -> usize {
+    fn begin(&self, token: u32, list: &PostingList<'_>, first: SetId, hints: &mut Hints) -> usize {
         if list.len <= SHORT {
             return 0;
         }
@@ -242,7 +242,7 @@ pub(crate) struct ProbePrefix<'a> {
 
 /// A posting that passed: the set, and the places of the common token in both sets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Hit {
+pub struct PostingHit {
     pub build: SetId,
     pub build_at: u32,
     pub probe_at: u32,
@@ -250,7 +250,7 @@ pub struct Hit {
     size: u32,
 }
 
-impl Hit {
+impl PostingHit {
     /// The size of the build set, where the posting has it.
     #[inline]
     pub(crate) fn build_size(&self) -> Option<u32> {
@@ -262,7 +262,7 @@ impl Hit {
 #[derive(Debug)]
 pub struct Scratch<'a> {
     pub hints: &'a mut Hints,
-    pub hits: &'a mut [Hit],
+    pub hits: &'a mut [PostingHit],
 }
 
 /// The work of [`SignaturePostings::scan`].
@@ -277,8 +277,8 @@ pub(crate) struct Scanned {
     pub rest: Option<Place>,
 }
 
-/// How much longer scanning postings takes on this processor than the constants of the estimates say,
-/// which were measured in joins: 0.6 on the processor that they come from, for data in the cache.
+/// The time of scanning postings on this processor, by that which the constants of the estimates say, which
+/// were measured in joins: 0.6 on the processor that they come from, for data in the cache.
 pub fn scan_rate(simd: Simd, tuning: Tuning) -> f64 {
     static RATE: Rate = Rate::new(
         |form| match form {
@@ -307,7 +307,7 @@ fn measured_rate(simd: Simd) -> Option<f64> {
     let criterion = Criterion::Table { least: 1, doubled: [2 * MAX_SIZE; 32] };
     let partners = 0..POSTINGS as SetId;
     let signatures = [SuffixSignature::default()];
-    let (mut hints, mut hits) = (Hints(vec![0]), [Hit::default(); LANES]);
+    let (mut hints, mut hits) = (Hints(vec![0]), [PostingHit::default(); LANES]);
     let nanos = fastest(|| {
         let mut scanned = 0;
         for _ in 0..REPEATS {
@@ -387,7 +387,8 @@ impl SignaturePostings {
                     break;
                 }
                 if probe.partners.contains(&build) {
-                    hits[scanned.hits] = Hit { build, build_at: 0, probe_at: 0, size: MAX_SIZE };
+                    hits[scanned.hits] =
+                        PostingHit { build, build_at: 0, probe_at: 0, size: MAX_SIZE };
                     scanned.hits += 1;
                 }
             }
@@ -523,7 +524,7 @@ unsafe fn scan_prefix<S: Lanes, const WORDS: usize>(
                 while mask != 0 {
                     let posting = at + mask.trailing_zeros() as usize;
                     let shape = *fields.add(SHAPE * len + posting);
-                    *hits.get_unchecked_mut(scanned.hits) = Hit {
+                    *hits.get_unchecked_mut(scanned.hits) = PostingHit {
                         build: *fields.add(SET * len + posting),
                         build_at: (shape & 0xFFFF) - (shape >> 16) - 1,
                         probe_at: place as u32,

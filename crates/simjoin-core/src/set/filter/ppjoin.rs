@@ -16,7 +16,7 @@ use crate::set::candidates::{Candidate, CandidateChunk};
 use crate::set::collection::SetCollection;
 use crate::set::filter::allpairs::known_prefix;
 use crate::set::filter::postings::{
-    Criterion, Hints, Hit, LISTS_AHEAD, Place, ProbePrefix, Scratch, SignaturePostings,
+    Criterion, Hints, LISTS_AHEAD, Place, PostingHit, ProbePrefix, Scratch, SignaturePostings,
     SuffixSignature, sign_suffixes,
 };
 use crate::set::filter::size_bounds::{SizeBounds, SizeBoundsCache};
@@ -29,10 +29,11 @@ use crate::tuning::Size;
 const POSTINGS_PER_SLICE: Size = Size { usual: 1 << 22, small: 29 };
 /// Lists looked up, and sets taken up, in one time slice.
 const LISTS_PER_SLICE: Size = Size { usual: 1 << 15, small: 7 };
-/// How many sets ahead the offsets of posting lists are asked for, and their postings.
+/// The number of sets by which the offsets of posting lists are asked for ahead, and their
+/// postings.
 const OFFSETS_AHEAD: SetId = 8;
 const POSTINGS_AHEAD: SetId = 4;
-/// How many hits ahead the mark of a build set is asked for.
+/// The number of hits by which the mark of a build set is asked for ahead.
 const HITS_AHEAD: usize = 8;
 /// Hits gathered before they become candidates.
 const HITS: Size = Size { usual: 1 << 10, small: 16 };
@@ -66,7 +67,7 @@ impl PositionalIndex {
         let hints = this.postings.hint_count();
         let words = (sets + hints) * size_of::<u32>();
         reservation.try_grow(
-            words + hits * size_of::<Hit>() + SizeBoundsCache::footprint(this.build.runs()),
+            words + hits * size_of::<PostingHit>() + SizeBoundsCache::footprint(this.build.runs()),
         )?;
         // Of two inputs, a probe batch may hold longer sets.
         let signatures = reservation.new_empty();
@@ -77,7 +78,7 @@ impl PositionalIndex {
             met_by: vec![0; sets],
             probes: 0,
             hints: Hints(vec![0; hints]),
-            hits: vec![Hit::default(); hits],
+            hits: vec![PostingHit::default(); hits],
             pending: 0..0,
             pending_of: 0,
             reservation: signatures,
@@ -106,11 +107,11 @@ struct ProbeRun {
     /// Up to here the ids have this key and size.
     end: SetId,
     /// `None` when they have no partners.
-    partners: Option<Partners>,
+    partners: Option<PartnerSets>,
 }
 
 #[derive(Debug)]
-struct Partners {
+struct PartnerSets {
     /// The build sets of the same key and admissible size.
     sets: Range<SetId>,
     bounds: Arc<SizeBounds>,
@@ -135,7 +136,7 @@ pub struct PositionalSource {
     /// The number of the current probe set; numbers start at 1.
     probes: u32,
     hints: Hints,
-    hits: Vec<Hit>,
+    hits: Vec<PostingHit>,
     /// Hits that are no candidates yet, and the probe set that they are of.
     pending: Range<usize>,
     pending_of: SetId,
@@ -277,7 +278,7 @@ impl PositionalSource {
         set: SetId,
     ) -> Option<ProbeRun> {
         let (run, ids) = sets.runs().of_set(set)?;
-        let partners = self.bounds.get(run.size).map(|bounds| Partners {
+        let partners = self.bounds.get(run.size).map(|bounds| PartnerSets {
             sets: index.build.runs().sets(run.key, bounds.least, bounds.greatest),
             criterion: Criterion::new(&bounds),
             bounds,
@@ -354,7 +355,7 @@ impl PositionalSource {
             }
             let size = hit.build_size().unwrap_or_else(|| index.build.size(hit.build));
             let required = partners.bounds.required(size);
-            let Hit { build, build_at, probe_at, .. } = hit;
+            let PostingHit { build, build_at, probe_at, .. } = hit;
             self.candidates += 1;
             let candidate = Candidate { build, overlap: 0, required, probe_at, build_at };
             chunk.push(self.pending_of, candidate);

@@ -27,7 +27,7 @@ const LINE: usize = 64;
 const SAMPLE: usize = 8192;
 const SAMPLE_TOKENS: usize = 1 << 17;
 
-/// How tokens map to bits.
+/// The map from tokens to bits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SignatureScheme {
     /// The bit of each token from rank `first_owned` on.

@@ -12,22 +12,22 @@ const SEVERAL: usize = 256;
 const WIDEST: usize = 8;
 
 /// The parts that two merges have left.
-struct Rest<T> {
+struct MergeRest<T> {
     a: *const T,
     b: *const T,
     a_end: *const T,
     b_end: *const T,
 }
 
-impl<T> Clone for Rest<T> {
+impl<T> Clone for MergeRest<T> {
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<T> Copy for Rest<T> {}
+impl<T> Copy for MergeRest<T> {}
 
-impl<T: Copy> Rest<T> {
+impl<T: Copy> MergeRest<T> {
     fn new(a: &[T], b: &[T]) -> Self {
         let (a, b) = (a.as_ptr_range(), b.as_ptr_range());
         Self { a: a.start, b: b.start, a_end: a.end, b_end: b.end }
@@ -72,7 +72,7 @@ unsafe fn merge<S: Blocks<T>, T: Copy, K: Copy + Ord, const SIGNED: bool>(a: &[K
         if a.len() + b.len() < SEVERAL {
             return one::<S, T, K, SIGNED>(a, b, S::none());
         }
-        let mut rests = [Rest::new(a, b); MERGES];
+        let mut rests = [MergeRest::new(a, b); MERGES];
         let (mut i, mut j) = (0, 0);
         for (number, rest) in rests.iter_mut().enumerate() {
             let (mut to_a, mut to_b) = (a.len(), b.len());
@@ -81,7 +81,7 @@ unsafe fn merge<S: Blocks<T>, T: Copy, K: Copy + Ord, const SIGNED: bool>(a: &[K
             }
             // Slices that are no runs have cuts in any order.
             (to_a, to_b) = (to_a.max(i), to_b.max(j));
-            *rest = Rest::new(&a[i..to_a], &b[j..to_b]);
+            *rest = MergeRest::new(&a[i..to_a], &b[j..to_b]);
             (i, j) = (to_a, to_b);
         }
         let mut counts = [S::none(); MERGES];
@@ -123,7 +123,7 @@ unsafe fn one<S: Blocks<T>, T: Copy, K: Copy + Ord, const SIGNED: bool>(
 ) -> u64 {
     // SAFETY: the caller has the instructions of `S`, and no step goes beyond a slice.
     unsafe {
-        let mut rest = Rest::new(a, b);
+        let mut rest = MergeRest::new(a, b);
         loop {
             let steps = rest.steps(S::WIDTH);
             if steps == 0 {

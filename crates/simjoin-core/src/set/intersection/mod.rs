@@ -24,7 +24,7 @@ mod sort;
 pub use key::Key;
 pub use key::SignedKey;
 pub use path::cut;
-pub use size::{Run, size, size_if_ascending};
+pub use size::{KeySlice, size, size_if_ascending};
 pub use sort::sort_distinct;
 
 #[cfg(test)]

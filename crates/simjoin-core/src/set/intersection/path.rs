@@ -1,6 +1,6 @@
 //! The path of a merge, cut at a given length.
 
-/// How many values of `a` are among the first `length` of a merge of two runs; the others are of
+/// The number of values of `a` among the first `length` of a merge of two runs; the others are of
 /// `b`. A common value lies behind the cut on both sides, or before it on both, for which the cut
 /// may move by one value. Where the slices are no runs, the cut lies somewhere within them.
 ///

@@ -5,7 +5,7 @@ use super::Key;
 /// Searches that go on in turn: a processor waits for the memory of all of them at once.
 const SEARCHES: usize = 16;
 
-/// How many values of a short run a long one has as well.
+/// The number of values of a short run that a long one has as well.
 ///
 /// Each group of values is searched in the stretch of the long run that it can lie in, whose end a
 /// search with growing steps finds (Bentley, Yao: "An almost optimal algorithm for unbounded

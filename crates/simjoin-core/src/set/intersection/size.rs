@@ -18,14 +18,14 @@ const SHARE: Size = Size { usual: 1 << 19, small: 1 << 10 };
 
 /// A slice of values, which may be known to be a run.
 #[derive(Debug, Clone, Copy)]
-pub struct Run<'a, K> {
+pub struct KeySlice<'a, K> {
     /// The values.
     pub keys: &'a [K],
     /// Whether the values are known to ascend strictly.
     pub known: bool,
 }
 
-impl<'a, K: Key> Run<'a, K> {
+impl<'a, K: Key> KeySlice<'a, K> {
     /// Whether the values from one place to another ascend, the one before them included.
     #[inline]
     fn ascends(&self, simd: Simd, from: usize, to: usize) -> bool {
@@ -35,7 +35,7 @@ impl<'a, K: Key> Run<'a, K> {
 
 /// The number of common values of two runs, on up to `threads` threads.
 pub fn size<K: Key>(simd: Simd, a: &[K], b: &[K], threads: Threads) -> u64 {
-    let known = |keys| Run { keys, known: true };
+    let known = |keys| KeySlice { keys, known: true };
     size_if_ascending(simd, known(a), known(b), threads).unwrap_or_else(|| K::merge(simd, a, b))
 }
 
@@ -43,8 +43,8 @@ pub fn size<K: Key>(simd: Simd, a: &[K], b: &[K], threads: Threads) -> u64 {
 /// is no run.
 pub fn size_if_ascending<K: Key>(
     simd: Simd,
-    a: Run<K>,
-    b: Run<K>,
+    a: KeySlice<K>,
+    b: KeySlice<K>,
     threads: Threads,
 ) -> Option<u64> {
     let (short, long) = if a.keys.len() <= b.keys.len() { (a, b) } else { (b, a) };
@@ -78,7 +78,7 @@ pub fn size_if_ascending<K: Key>(
 }
 
 /// Whether a long slice is a run, on up to `threads` threads.
-fn all_ascend<K: Key>(simd: Simd, run: Run<K>, threads: Threads) -> bool {
+fn all_ascend<K: Key>(simd: Simd, run: KeySlice<K>, threads: Threads) -> bool {
     if run.known || threads.count() == 1 {
         return run.ascends(simd, 0, run.keys.len());
     }
@@ -103,8 +103,8 @@ fn skewed<K: Key>(short: &[K], long: &[K]) -> u64 {
 /// values before them, do not ascend.
 fn piece<K: Key>(
     simd: Simd,
-    a: Run<K>,
-    b: Run<K>,
+    a: KeySlice<K>,
+    b: KeySlice<K>,
     (mut i, mut j): (usize, usize),
     (to_a, to_b): (usize, usize),
     most: usize,

@@ -8,7 +8,7 @@ use rand::{Rng, SeedableRng};
 
 use super::path::cut;
 use super::search::search;
-use super::{Key, Run, SignedKey, size, size_if_ascending, sort_distinct};
+use super::{Key, KeySlice, SignedKey, size, size_if_ascending, sort_distinct};
 use crate::simd::Simd;
 use crate::util::parallel::Threads;
 
@@ -84,7 +84,7 @@ fn check_pairs<K: Key + std::fmt::Debug>(seed: u64, cases: usize, most: usize) {
         let threads = Threads::small(1 + case % 3);
         assert_eq!(size(simd, a, b, threads), expected, "{case} {a:?} {b:?}");
         let (known_a, known_b) = (rng.random(), rng.random());
-        let runs = (Run { keys: a, known: known_a }, Run { keys: b, known: known_b });
+        let runs = (KeySlice { keys: a, known: known_a }, KeySlice { keys: b, known: known_b });
         assert_eq!(size_if_ascending(simd, runs.0, runs.1, threads), Some(expected), "{case}");
     }
 }
@@ -112,8 +112,10 @@ fn one_value_among_a_million_is_found() {
         for place in [0, 1, 499_999, 999_998, 999_999] {
             for (value, expected) in [(long[place], 1), (long[place] + 1, 0)] {
                 assert_eq!(size(simd, &[value], &long, threads), expected);
-                let runs =
-                    (Run { keys: &long[..], known: false }, Run { keys: &[value], known: false });
+                let runs = (
+                    KeySlice { keys: &long[..], known: false },
+                    KeySlice { keys: &[value], known: false },
+                );
                 assert_eq!(size_if_ascending(simd, runs.0, runs.1, threads), Some(expected));
             }
         }
@@ -152,7 +154,7 @@ fn slices_that_are_no_runs_are_refused() {
         let short: &[i64] = &good[..rng.random_range(0..3)];
         for other in [&good[..], short, &bad] {
             let (bad, other) =
-                (Run { keys: &bad[..], known: false }, Run { keys: other, known: false });
+                (KeySlice { keys: &bad[..], known: false }, KeySlice { keys: other, known: false });
             let threads = Threads::small(1 + case % 3);
             assert_eq!(size_if_ascending(simd, bad, other, threads), None, "{case}");
             assert_eq!(size_if_ascending(simd, other, bad, threads), None, "{case}");

@@ -7,7 +7,7 @@ use crate::util::cancel::CancelFlag;
 
 /// The sets of each token by rising size, and the sizes of sets.
 #[derive(Debug)]
-pub(super) struct Index {
+pub(super) struct SizeOrderedIndex {
     /// The sets of token `t` are `sets[starts[t]..starts[t + 1]]`, ascending.
     starts: Vec<u64>,
     sets: Vec<SetId>,
@@ -16,7 +16,7 @@ pub(super) struct Index {
     ends: Vec<SetId>,
 }
 
-impl Index {
+impl SizeOrderedIndex {
     /// The bytes of the index of a collection.
     pub(super) fn bytes(sets: &SetCollection) -> usize {
         let universe = sets.universe() as usize + 2;

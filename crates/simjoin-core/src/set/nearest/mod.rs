@@ -23,10 +23,10 @@ mod side;
 use parking_lot::Mutex;
 
 use self::best::Best;
-use self::index::Index;
+use self::index::SizeOrderedIndex;
 use self::pays::{Tried, suits};
-use self::scan::{Scan, Searched};
-use self::side::{LeftSets, Side};
+use self::scan::{Searched, SetScan};
+use self::side::{LeftSets, SetSide};
 use crate::engine::{DeviceChoice, NeighbourRequest, NeighbourSearch, Neighbours};
 use crate::error::{Result, resources_err};
 use crate::memory::Memory;
@@ -59,7 +59,7 @@ fn pays(request: &NeighbourRequest<'_>) -> bool {
 }
 
 /// The neighbours of some left sets: where those of each set begin among all, and behind the last one.
-struct Found {
+struct ShareNeighbours {
     share: Share,
     starts: Vec<u32>,
     partners: Vec<u32>,
@@ -88,8 +88,8 @@ pub(super) fn neighbours(
         return declined;
     }
     let right = if request.itself { predicate::Side::Left } else { predicate::Side::Right };
-    let right = Side::read(matcher, request, right)?;
-    if right.sets.is_empty() || right.sets.runs().greatest_size() > Scan::MOST_TOKENS {
+    let right = SetSide::read(matcher, request, right)?;
+    if right.sets.is_empty() || right.sets.runs().greatest_size() > SetScan::MOST_TOKENS {
         return declined;
     }
     let left = match request.itself {
@@ -97,23 +97,23 @@ pub(super) fn neighbours(
         false => LeftSets::read(matcher, request, &right)?,
     };
     let memory = request.reservation.new_empty();
-    memory.try_grow(Index::bytes(&right.sets))?;
-    let index = Index::new(&right.sets, request.cancel)?;
-    let search = Search { request, right: &right.sets, left: &left, index: &index };
+    memory.try_grow(SizeOrderedIndex::bytes(&right.sets))?;
+    let index = SizeOrderedIndex::new(&right.sets, request.cancel)?;
+    let search = SetSearch { request, right: &right.sets, left: &left, index: &index };
     match search.run()? {
         Some(neighbours) => Ok(NeighbourSearch::Found(neighbours)),
         None => declined,
     }
 }
 
-struct Search<'a> {
+struct SetSearch<'a> {
     request: &'a NeighbourRequest<'a>,
     right: &'a SetCollection,
     left: &'a LeftSets,
-    index: &'a Index,
+    index: &'a SizeOrderedIndex,
 }
 
-impl Search<'_> {
+impl SetSearch<'_> {
     fn lefts(&self, collection: usize) -> &SetCollection {
         self.left.collection(collection).unwrap_or(self.right)
     }
@@ -124,15 +124,15 @@ impl Search<'_> {
     }
 
     /// A scan with its memory.
-    fn scan(&self) -> Result<Scan<'_>> {
+    fn scan(&self) -> Result<SetScan<'_>> {
         let call = self.request.predicate.call;
         let measure = Measure::of(call.function)?;
         let best = Best::new(self.request.count, self.request.with_ties);
         let memory = self.request.reservation.new_empty();
         let of_best = Best::most_bytes(self.right.len() as usize, self.request.with_ties);
-        memory.try_grow(Scan::bytes(self.right) + of_best)?;
+        memory.try_grow(SetScan::bytes(self.right) + of_best)?;
         let role = Role::of(call, predicate::Side::Left);
-        Ok(Scan::new(self.right, self.index, (measure, role), best, self.request, memory))
+        Ok(SetScan::new(self.right, self.index, (measure, role), best, self.request, memory))
     }
 
     /// Searches for the neighbours of all left sets; `None` where that takes too long.
@@ -162,7 +162,7 @@ impl Search<'_> {
     }
 
     /// Whether the search of some left sets takes less than joins with bounds.
-    fn pays(&self, scan: &mut Scan<'_>) -> Result<bool> {
+    fn pays(&self, scan: &mut SetScan<'_>) -> Result<bool> {
         let mut tried = Tried::default();
         let collection = self.collections() / 2;
         let lefts = self.lefts(collection);
@@ -175,10 +175,16 @@ impl Search<'_> {
     }
 
     /// The neighbours of some left sets. `held` grows by what they take.
-    fn share(&self, scan: &mut Scan<'_>, share: Share, held: &dyn Memory) -> Result<Found> {
+    fn share(
+        &self,
+        scan: &mut SetScan<'_>,
+        share: Share,
+        held: &dyn Memory,
+    ) -> Result<ShareNeighbours> {
         let Share { collection, first, end } = share;
         let lefts = self.lefts(collection);
-        let mut found = Found { share, starts: vec![0], partners: vec![], values: vec![] };
+        let mut found =
+            ShareNeighbours { share, starts: vec![0], partners: vec![], values: vec![] };
         for set in first..end {
             scan.search(lefts.tokens(set), lefts.size(set))?;
             let before = found.partners.len();
@@ -204,7 +210,7 @@ impl Search<'_> {
     }
 
     /// The neighbours of rows, from the neighbours of their sets.
-    fn in_rows(&self, found: Vec<Found>) -> Result<Neighbours> {
+    fn in_rows(&self, found: Vec<ShareNeighbours>) -> Result<Neighbours> {
         let rows = self.request.sides[0].rows;
         let all: usize = found.iter().map(|found| found.partners.len()).sum();
         if all > u32::MAX as usize {
@@ -221,7 +227,9 @@ impl Search<'_> {
             Some(same) if *same == row => Some(row as usize),
             _ => rows.binary_search(&row).ok(),
         };
-        for Found { share: Share { collection, first, end }, starts, partners, values } in found {
+        for ShareNeighbours { share: Share { collection, first, end }, starts, partners, values } in
+            found
+        {
             let before = neighbours.partners.len() as u32;
             let first_row = self.left.first_row(collection);
             for (set, of_set) in (first..end).zip(starts.windows(2)) {

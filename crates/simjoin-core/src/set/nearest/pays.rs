@@ -1,6 +1,6 @@
 //! Whether searches for single sets are less work than joins with bounds.
 
-use super::side::{Values, encoded, merged};
+use super::side::{SideValues, encoded, merged};
 use crate::engine::{Encoding, NeighbourRequest};
 use crate::error::Result;
 use crate::predicate::Side;
@@ -34,7 +34,7 @@ pub(super) fn suits(matcher: &SetMatcher, request: &NeighbourRequest<'_>) -> Res
         while next < start + rows {
             let from = next - start;
             let values = argument.values(batch, from..rows.min(from + TOGETHER), of_origin)?;
-            let values = Values::all(next as u32, values, memory.new_empty());
+            let values = SideValues::all(next as u32, values, memory.new_empty());
             encoders.push(encoded(matcher, side, [Ok(values)], &memory)?);
             next += step;
         }

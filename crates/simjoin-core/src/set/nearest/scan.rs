@@ -1,7 +1,7 @@
 //! The search for the best sets of a set.
 
 use super::best::Best;
-use super::index::Index;
+use super::index::SizeOrderedIndex;
 use crate::engine::NeighbourRequest;
 use crate::error::Result;
 use crate::memory::Reservation;
@@ -39,9 +39,9 @@ struct Sought<'a> {
 
 /// Searches for one set after the other.
 #[derive(Debug)]
-pub(super) struct Scan<'a> {
+pub(super) struct SetScan<'a> {
     right: &'a SetCollection,
-    index: &'a Index,
+    index: &'a SizeOrderedIndex,
     measure: Measure,
     /// The role of the set that is searched for.
     role: Role,
@@ -90,7 +90,7 @@ impl Pile {
     }
 }
 
-impl<'a> Scan<'a> {
+impl<'a> SetScan<'a> {
     /// The most tokens of a right set.
     pub(super) const MOST_TOKENS: u32 = DECIDED as u32 - 1;
 
@@ -101,7 +101,7 @@ impl<'a> Scan<'a> {
 
     pub(super) fn new(
         right: &'a SetCollection,
-        index: &'a Index,
+        index: &'a SizeOrderedIndex,
         (measure, role): (Measure, Role),
         best: Best,
         request: &NeighbourRequest<'a>,

@@ -15,7 +15,7 @@ use crate::set::matcher::SetMatcher;
 use crate::util::parallel::map;
 
 /// The sets of the right side, or of the side that is both, with what encodes others.
-pub(super) struct Side {
+pub(super) struct SetSide {
     pub sets: SetCollection,
     encoder: ProbeEncoder,
     _memory: Reservation,
@@ -34,7 +34,7 @@ struct LeftBatch {
 type Numbered = (usize, Range<u32>);
 
 /// The values of some rows.
-pub(super) struct Values {
+pub(super) struct SideValues {
     first_row: u32,
     values: ArrayRef,
     /// The rows that take part; `None` where all do.
@@ -58,7 +58,7 @@ fn values_of(
     request: &NeighbourRequest<'_>,
     side: predicate::Side,
     (batch, Range { start: first_row, end }): Numbered,
-) -> Result<Values> {
+) -> Result<SideValues> {
     request.cancel.check()?;
     let memory = request.reservation.new_empty();
     let (argument, of_origin) = (request.sides[side as usize].argument, matcher.reads_origin(side));
@@ -74,10 +74,10 @@ fn values_of(
         rows[from..to].iter().for_each(|row| takes_part[(row - first_row) as usize] = true);
         BooleanArray::from(takes_part)
     });
-    Ok(Values { first_row, values, takes_part, _memory: memory })
+    Ok(SideValues { first_row, values, takes_part, _memory: memory })
 }
 
-impl Values {
+impl SideValues {
     /// All of these values, by the number of their first row.
     pub(super) fn all(first_row: u32, values: ArrayRef, memory: Reservation) -> Self {
         Self { first_row, values, takes_part: None, _memory: memory }
@@ -92,7 +92,7 @@ impl Values {
 pub(super) fn encoded(
     matcher: &SetMatcher,
     side: predicate::Side,
-    values: impl IntoIterator<Item = Result<Values>>,
+    values: impl IntoIterator<Item = Result<SideValues>>,
     memory: &dyn Memory,
 ) -> Result<BuildEncoder> {
     let (mut encoder, mut keys) = (matcher.encoder(side), KeyDictionary::default());
@@ -124,7 +124,7 @@ pub(super) fn merged(
     Ok((sets, encoder))
 }
 
-impl Side {
+impl SetSide {
     /// Reads the rows of a side.
     ///
     /// # Errors
@@ -163,7 +163,7 @@ impl LeftSets {
     pub(super) fn read(
         matcher: &SetMatcher,
         request: &NeighbourRequest<'_>,
-        right: &Side,
+        right: &SetSide,
     ) -> Result<Self> {
         let side = predicate::Side::Left;
         let keys = KeyDictionary::default();

@@ -13,7 +13,7 @@ pub(super) const WIDTH: Size = Size { usual: 256, small: 1 };
 
 /// Bitmaps of the frequent tokens of each set, in slices.
 #[derive(Debug)]
-pub(super) struct Bits {
+pub(super) struct TokenBitmaps {
     /// Tokens from this rank on own bits.
     first: u32,
     /// Words of a slice, and the number of slices.
@@ -24,7 +24,7 @@ pub(super) struct Bits {
     words: Vec<u64>,
 }
 
-impl Bits {
+impl TokenBitmaps {
     /// Bits of the tokens from a rank on.
     pub(super) fn try_new(
         build: &SetCollection,

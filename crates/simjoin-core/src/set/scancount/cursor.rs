@@ -3,9 +3,11 @@
 use std::sync::Arc;
 
 use super::bits::{WIDTH, common_bits};
-use super::group::{Group, Probe};
+use super::group::{ProbeGroup, ProbeSet};
 use super::split::Split;
-use crate::engine::{Funnel, Match, MatchBuffer, MatchNeed, Pairing, RowPairCounts, Work, Worker};
+use crate::engine::{
+    Funnel, Match, MatchBuffer, MatchNeed, Pairing, RowPairCounts, Worker, WorkerProgress,
+};
 use crate::error::Result;
 use crate::memory::Memory;
 use crate::set::collection::SetCollection;
@@ -22,7 +24,7 @@ const STEPS: Size = Size { usual: 1_000_000, small: 20 };
 
 /// The next step for the group.
 #[derive(Debug, Clone, Copy)]
-enum Stage {
+enum GroupStep {
     /// Entries of this slice, from this probe set on.
     Gather { slice: usize, probe: usize },
     /// Lists of this slice, from this entry on; then the entries from this probe set on, if any.
@@ -48,8 +50,8 @@ pub(super) struct ScanCountWorker {
     unit: Option<SetUnit>,
     /// Its sets that match themselves, until they are given.
     itself: Option<SelfMatches>,
-    group: Group,
-    stage: Stage,
+    group: ProbeGroup,
+    stage: GroupStep,
     /// The bitmaps of a block of probe sets in a slice, one after the other.
     bitmaps: Vec<u64>,
     funnel: Funnel,
@@ -58,7 +60,7 @@ pub(super) struct ScanCountWorker {
 impl ScanCountWorker {
     /// A bound on the bytes of the counters, lists and bitmaps, by the number of build sets.
     pub(super) fn footprint(build: usize) -> usize {
-        Group::most_bytes(build) + BLOCK.usual * WIDTH.usual * size_of::<u64>()
+        ProbeGroup::most_bytes(build) + BLOCK.usual * WIDTH.usual * size_of::<u64>()
     }
 
     pub(super) fn try_new(
@@ -69,19 +71,19 @@ impl ScanCountWorker {
     ) -> Result<Self> {
         let words = spec.tuning.size(BLOCK) * split.bits.width();
         reservation.try_grow(
-            Group::footprint(build.len() as usize, &split.lists, spec.tuning)
+            ProbeGroup::footprint(build.len() as usize, &split.lists, spec.tuning)
                 + words * size_of::<u64>()
                 + SizeBoundsCache::footprint(build.runs()),
         )?;
         Ok(Self {
             bounds: SizeBoundsCache::new(&spec, build.runs()),
-            group: Group::new(build.len() as usize, &split.lists, spec.tuning),
+            group: ProbeGroup::new(build.len() as usize, &split.lists, spec.tuning),
             build,
             split,
             spec,
             unit: None,
             itself: None,
-            stage: Stage::Done,
+            stage: GroupStep::Done,
             bitmaps: vec![0; words],
             funnel: Funnel::default(),
         })
@@ -114,7 +116,7 @@ impl ScanCountWorker {
             key = Some(run.key);
             self.funnel.prefix_pairs += partners.len() as u64;
             self.funnel.candidates += partners.len() as u64;
-            self.group.push(Probe::new(set, partners, bounds));
+            self.group.push(ProbeSet::new(set, partners, bounds));
         }
         !self.group.probes.is_empty()
     }
@@ -124,11 +126,11 @@ impl ScanCountWorker {
         let Some(SetUnit { items: sets, .. }) = &self.unit else { return 0 };
         let lists = &self.split.lists;
         if slice >= lists.slices() {
-            self.stage = Stage::Mark { slice: 0, probe: 0 };
+            self.stage = GroupStep::Mark { slice: 0, probe: 0 };
             return 1;
         }
         let (rest, steps) = self.group.gather(sets, lists, slice, probe);
-        self.stage = Stage::Light { slice, entry: 0, rest };
+        self.stage = GroupStep::Light { slice, entry: 0, rest };
         steps
     }
 
@@ -145,9 +147,11 @@ impl ScanCountWorker {
         let (entry, steps, postings) = self.group.count(lists, slice, entry, steps);
         self.funnel.postings += postings;
         self.stage = match (entry < self.group.gathered(), rest) {
-            (true, _) => Stage::Light { slice, entry, rest },
-            (false, Some(probe)) => Stage::Gather { slice, probe },
-            (false, None) => Stage::Gather { slice: self.group.next_slice(sets, lists), probe: 0 },
+            (true, _) => GroupStep::Light { slice, entry, rest },
+            (false, Some(probe)) => GroupStep::Gather { slice, probe },
+            (false, None) => {
+                GroupStep::Gather { slice: self.group.next_slice(sets, lists), probe: 0 }
+            }
         };
         steps
     }
@@ -161,7 +165,7 @@ impl ScanCountWorker {
         else {
             let first = self.group.probes.first();
             let build = first.map_or(0, |probe| probe.partners.start);
-            self.stage = Stage::Give { probe: 0, build };
+            self.stage = GroupStep::Give { probe: 0, build };
             return 1;
         };
         self.bitmaps.fill(0);
@@ -169,7 +173,7 @@ impl ScanCountWorker {
             bits.mark(sets.tokens(probe.set), slice, words);
         }
         let build = block.iter().map(|probe| probe.partners.start).min().unwrap_or(0);
-        self.stage = Stage::Heavy { slice, probe, build };
+        self.stage = GroupStep::Heavy { slice, probe, build };
         self.bitmaps.len()
     }
 
@@ -182,7 +186,7 @@ impl ScanCountWorker {
         let mut counts = [0; BLOCK.usual];
         for build in from..end.unwrap_or(from) {
             if steps == 0 {
-                self.stage = Stage::Heavy { slice, probe, build };
+                self.stage = GroupStep::Heavy { slice, probe, build };
                 return 0;
             }
             common_bits(self.spec.simd, words, bits.of(slice, build), &mut counts);
@@ -193,8 +197,8 @@ impl ScanCountWorker {
         }
         let next = probe + self.spec.tuning.size(BLOCK);
         self.stage = match next < self.group.probes.len() {
-            true => Stage::Mark { slice, probe: next },
-            false => Stage::Mark { slice: slice + 1, probe: 0 },
+            true => GroupStep::Mark { slice, probe: next },
+            false => GroupStep::Mark { slice: slice + 1, probe: 0 },
         };
         steps
     }
@@ -205,7 +209,7 @@ impl ScanCountWorker {
         let (count_only, first_only) =
             (self.spec.need == MatchNeed::Count, self.spec.need == MatchNeed::Exists);
         let first = self.group.span.start;
-        while let Some(Probe { set, partners, bounds, .. }) = self.group.probes.get(probe) {
+        while let Some(ProbeSet { set, partners, bounds, .. }) = self.group.probes.get(probe) {
             let counters = self.group.counters(probe);
             // Larger partners need no less.
             let least = bounds.required(bounds.least).max(1);
@@ -218,7 +222,7 @@ impl ScanCountWorker {
                 if count_only {
                     rows += u64::from(self.build.row_count_of(build));
                 } else if matches.is_full() {
-                    self.stage = Stage::Give { probe, build };
+                    self.stage = GroupStep::Give { probe, build };
                     return false;
                 } else {
                     matches.push(Match { probe: *set, build, detail: overlap });
@@ -234,43 +238,43 @@ impl ScanCountWorker {
             probe += 1;
             from = self.group.probes.get(probe).map_or(0, |probe| probe.partners.start);
         }
-        self.stage = Stage::Done;
+        self.stage = GroupStep::Done;
         true
     }
 
     /// Counts for the groups of the unit.
-    fn advance(&mut self, matches: &mut MatchBuffer) -> Work {
+    fn advance(&mut self, matches: &mut MatchBuffer) -> WorkerProgress {
         let mut steps = self.spec.tuning.size(STEPS);
         loop {
             match self.stage {
-                Stage::Gather { slice, probe } => {
+                GroupStep::Gather { slice, probe } => {
                     steps = steps.saturating_sub(self.gather(slice, probe));
                 }
-                Stage::Light { slice, entry, rest } => {
+                GroupStep::Light { slice, entry, rest } => {
                     steps = self.count_lists(slice, entry, rest, steps);
                 }
-                Stage::Mark { slice, probe } => {
+                GroupStep::Mark { slice, probe } => {
                     steps = steps.saturating_sub(self.mark(slice, probe));
                 }
-                Stage::Heavy { slice, probe, build } => {
+                GroupStep::Heavy { slice, probe, build } => {
                     steps = self.count_bits(slice, probe, build, steps);
                 }
-                Stage::Give { probe, build } => {
+                GroupStep::Give { probe, build } => {
                     if !self.give(probe, build, matches) {
-                        return Work::Full;
+                        return WorkerProgress::Full;
                     }
                     let pairs = self.group.probes.len() * self.group.span.len();
                     steps = steps.saturating_sub(pairs);
                 }
-                Stage::Done => {
+                GroupStep::Done => {
                     if !self.next_group() {
-                        return Work::Done;
+                        return WorkerProgress::Done;
                     }
                     steps = steps.saturating_sub(self.begin_group());
                 }
             }
             if steps == 0 {
-                return Work::More;
+                return WorkerProgress::More;
             }
         }
     }
@@ -280,13 +284,13 @@ impl ScanCountWorker {
         let Some(SetUnit { items: sets, .. }) = &self.unit else { return 0 };
         let lists = &self.split.lists;
         let steps = self.group.begin(sets, lists);
-        self.stage = Stage::Gather { slice: self.group.next_slice(sets, lists), probe: 0 };
+        self.stage = GroupStep::Gather { slice: self.group.next_slice(sets, lists), probe: 0 };
         steps
     }
 }
 
 /// Probe sets of a group whose bits are counted together, from one on; `None` behind the last.
-fn block(probes: &[Probe], from: usize, tuning: Tuning) -> Option<&[Probe]> {
+fn block(probes: &[ProbeSet], from: usize, tuning: Tuning) -> Option<&[ProbeSet]> {
     let rest = probes.get(from..)?;
     (!rest.is_empty()).then(|| &rest[..rest.len().min(tuning.size(BLOCK))])
 }
@@ -300,12 +304,12 @@ impl Worker for ScanCountWorker {
         Ok(())
     }
 
-    fn work(&mut self, matches: &mut MatchBuffer) -> Result<Work> {
+    fn work(&mut self, matches: &mut MatchBuffer) -> Result<WorkerProgress> {
         if !SelfMatches::give_rest(&mut self.itself, matches, &mut self.funnel.matches) {
-            return Ok(Work::Full);
+            return Ok(WorkerProgress::Full);
         }
         let worked = self.advance(matches);
-        if worked == Work::Done {
+        if worked == WorkerProgress::Done {
             self.unit = None;
         }
         Ok(worked)

@@ -1,4 +1,4 @@
-//! How frequent tokens are, by a sample of sets.
+//! The frequencies of tokens, by a sample of sets.
 
 use std::ops::Range;
 

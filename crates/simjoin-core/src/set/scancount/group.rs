@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::lists::{Lists, WIDEST};
+use super::lists::{SliceLists, WIDEST};
 use crate::set::collection::SetCollection;
 use crate::set::filter::size_bounds::SizeBounds;
 use crate::set::runs::SetId;
@@ -20,7 +20,7 @@ const SPARSE: usize = 8;
 
 /// A probe set of the group.
 #[derive(Debug)]
-pub(super) struct Probe {
+pub(super) struct ProbeSet {
     pub set: SetId,
     /// The build sets that it may match.
     pub partners: Range<SetId>,
@@ -29,7 +29,7 @@ pub(super) struct Probe {
     next: usize,
 }
 
-impl Probe {
+impl ProbeSet {
     pub(super) fn new(set: SetId, partners: Range<SetId>, bounds: Arc<SizeBounds>) -> Self {
         Self { set, partners, bounds, next: 0 }
     }
@@ -37,8 +37,8 @@ impl Probe {
 
 /// Probe sets with a counter for each of their partners.
 #[derive(Debug)]
-pub(super) struct Group {
-    pub probes: Vec<Probe>,
+pub(super) struct ProbeGroup {
+    pub probes: Vec<ProbeSet>,
     /// The partners of all of them.
     pub span: Range<SetId>,
     /// The counters of each probe set, for the sets of `span`.
@@ -56,7 +56,7 @@ pub(super) struct Group {
     starts: Vec<u32>,
 }
 
-impl Group {
+impl ProbeGroup {
     /// Probe sets of a group, by the number of build sets.
     pub(super) fn capacity(build: usize, tuning: Tuning) -> usize {
         let [least, most] = tuning.size(PROBES);
@@ -64,7 +64,7 @@ impl Group {
     }
 
     /// The bytes of a group.
-    pub(super) fn footprint(build: usize, lists: &Lists, tuning: Tuning) -> usize {
+    pub(super) fn footprint(build: usize, lists: &SliceLists, tuning: Tuning) -> usize {
         let words = Self::capacity(build, tuning) * build
             + 2 * Self::entries(lists, tuning)
             + lists.span() as usize;
@@ -79,12 +79,12 @@ impl Group {
     }
 
     /// Room for entries: at least the tokens that one set may have in a slice.
-    fn entries(lists: &Lists, tuning: Tuning) -> usize {
+    fn entries(lists: &SliceLists, tuning: Tuning) -> usize {
         tuning.size(ENTRIES).max(lists.span() as usize)
     }
 
     /// An empty group, for which the caller holds [`Self::footprint`].
-    pub(super) fn new(build: usize, lists: &Lists, tuning: Tuning) -> Self {
+    pub(super) fn new(build: usize, lists: &SliceLists, tuning: Tuning) -> Self {
         let capacity = Self::capacity(build, tuning);
         Self {
             probes: Vec::with_capacity(capacity),
@@ -107,7 +107,7 @@ impl Group {
         self.span = 0..0;
     }
 
-    pub(super) fn push(&mut self, probe: Probe) {
+    pub(super) fn push(&mut self, probe: ProbeSet) {
         let partners = &probe.partners;
         self.span = match self.probes.is_empty() {
             true => partners.clone(),
@@ -117,7 +117,7 @@ impl Group {
     }
 
     /// Clears the counters and goes to the first token with a list. Returns the steps taken.
-    pub(super) fn begin(&mut self, sets: &SetCollection, lists: &Lists) -> usize {
+    pub(super) fn begin(&mut self, sets: &SetCollection, lists: &SliceLists) -> usize {
         let used = self.probes.len() * self.span.len();
         self.counters[..used].fill(0);
         for probe in &mut self.probes {
@@ -149,7 +149,7 @@ impl Group {
     pub(super) fn gather(
         &mut self,
         sets: &SetCollection,
-        lists: &Lists,
+        lists: &SliceLists,
         slice: usize,
         from: usize,
     ) -> (Option<usize>, usize) {
@@ -201,8 +201,8 @@ impl Group {
     }
 
     /// The next slice of which a probe set has a token.
-    pub(super) fn next_slice(&self, sets: &SetCollection, lists: &Lists) -> usize {
-        let next = |probe: &Probe| sets.tokens(probe.set).get(probe.next).copied();
+    pub(super) fn next_slice(&self, sets: &SetCollection, lists: &SliceLists) -> usize {
+        let next = |probe: &ProbeSet| sets.tokens(probe.set).get(probe.next).copied();
         let least = self.probes.iter().filter_map(next).min();
         least.map_or(usize::MAX, |token| lists.slice_of(token))
     }
@@ -211,7 +211,7 @@ impl Group {
     /// about `steps` steps. Returns the next entry, the steps left and the postings read.
     pub(super) fn count(
         &mut self,
-        lists: &Lists,
+        lists: &SliceLists,
         slice: usize,
         mut entry: usize,
         mut steps: usize,

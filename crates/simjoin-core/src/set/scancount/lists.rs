@@ -20,7 +20,7 @@ const POSTINGS: u64 = 1 << 16;
 
 /// Lists of sets by token, in slices of neighbouring ranks.
 #[derive(Debug)]
-pub(super) struct Lists {
+pub(super) struct SliceLists {
     /// The ranks that have lists.
     ranks: Range<u32>,
     /// Ranks of a slice, a power of two.
@@ -53,7 +53,7 @@ impl<'a> Slice<'a> {
     }
 }
 
-impl Lists {
+impl SliceLists {
     /// Lists of the tokens of these ranks, of which `counts` tells how many sets have them.
     pub(super) fn try_new(
         build: &SetCollection,

@@ -40,7 +40,7 @@ use std::sync::Arc;
 
 use self::cursor::ScanCountWorker;
 pub use self::frequencies::Frequencies;
-use self::group::Group;
+use self::group::ProbeGroup;
 use self::split::Split;
 use crate::engine::{
     Cost, Cursor, DevicePlace, Estimate, PrepareContext, PreparedJoin, Strategy, Terms, UnitCursor,
@@ -133,8 +133,8 @@ impl PreparedJoin for PreparedScanCount {
         /// Ranges for each thread.
         const RANGES: usize = 8;
         let sets = self.build.len() as usize;
-        let group =
-            Group::capacity(sets, self.threads.tuning).min(sets / (RANGES * self.threads.count()));
+        let group = ProbeGroup::capacity(sets, self.threads.tuning)
+            .min(sets / (RANGES * self.threads.count()));
         (group as u32).max(1)
     }
 }

@@ -23,7 +23,7 @@ pub(super) mod nanos {
 /// Bits of as many sets take the memory of a list of one.
 const SMALLEST_SHARE: u64 = 32;
 
-/// How many of `sets` sets a token must have to own a bit: a list of fewer takes less time, or, of less
+/// The number of `sets` sets that a token must have to own a bit: a list of fewer takes less time, or, of less
 /// than one in 32, less memory. Of small sizes, a quarter of the sets.
 pub(super) fn heavy_from(sets: u64, simd: Simd, tuning: Tuning) -> u64 {
     if tuning.is_small() {

@@ -1,7 +1,7 @@
 //! The tokens of a collection by how many sets have them.
 
-use super::bits::Bits;
-use super::lists::Lists;
+use super::bits::TokenBitmaps;
+use super::lists::SliceLists;
 use super::rates::heavy_from;
 use super::walk::{SPAN, Walk, count, pieces};
 use crate::engine::{Pairing, PrepareContext};
@@ -13,8 +13,8 @@ use crate::util::parallel;
 /// Lists of sets for rare tokens and bits for frequent ones.
 #[derive(Debug)]
 pub(super) struct Split {
-    pub lists: Lists,
-    pub bits: Bits,
+    pub lists: SliceLists,
+    pub bits: TokenBitmaps,
 }
 
 impl Split {
@@ -42,9 +42,9 @@ impl Split {
         let heavy = others.take_while(|&&count| u64::from(count) >= least).count();
         let end = universe as usize - heavy;
         let ranks = first as u32..end as u32;
-        let lists = Lists::try_new(build, ranks, &counts[first..end], context)?;
+        let lists = SliceLists::try_new(build, ranks, &counts[first..end], context)?;
         drop(counts);
         context.reservation.shrink(counting);
-        Ok(Self { lists, bits: Bits::try_new(build, end as u32, context)? })
+        Ok(Self { lists, bits: TokenBitmaps::try_new(build, end as u32, context)? })
     }
 }

@@ -42,7 +42,12 @@ impl Walk {
     }
 
     /// Counts the sets that have each of the next ranks, which begin at `start`.
-    pub(super) fn count<C: Count>(&mut self, build: &SetCollection, start: u32, counts: &mut [C]) {
+    pub(super) fn count<C: SetCount>(
+        &mut self,
+        build: &SetCollection,
+        start: u32,
+        counts: &mut [C],
+    ) {
         let end = start.saturating_add(counts.len() as u32);
         self.slice(build, end, |_, tokens| {
             tokens.iter().for_each(|&token| counts[(token - start) as usize].add_one());
@@ -69,7 +74,7 @@ impl Walk {
 pub(super) const SPAN: Size = Size { usual: 1 << 18, small: 16 };
 
 /// Counts for each of some ranks how many of the sets have it, `span` bytes of counts at a time.
-pub(super) fn count<C: Count>(
+pub(super) fn count<C: SetCount>(
     build: &SetCollection,
     sets: impl Iterator<Item = SetId>,
     first: u32,
@@ -87,18 +92,18 @@ pub(super) fn count<C: Count>(
 }
 
 /// A number of sets.
-pub(super) trait Count: Send {
+pub(super) trait SetCount: Send {
     fn add_one(&mut self);
 }
 
-impl Count for u8 {
+impl SetCount for u8 {
     #[inline(always)]
     fn add_one(&mut self) {
         *self += 1;
     }
 }
 
-impl Count for u32 {
+impl SetCount for u32 {
     #[inline(always)]
     fn add_one(&mut self) {
         *self += 1;

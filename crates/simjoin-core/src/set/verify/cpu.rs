@@ -8,7 +8,8 @@ use crate::set::collection::SetCollection;
 use crate::set::join_spec::JoinSpec;
 use crate::set::verify::intersect::intersect;
 
-/// How many candidates ahead the place of a build set's tokens is asked for, and the tokens.
+/// The number of candidates by which the place of a build set's tokens is asked for ahead, and the
+/// tokens.
 const OFFSETS_AHEAD: usize = 12;
 const TOKENS_AHEAD: usize = 6;
 /// Token comparisons in one time slice: some milliseconds.
@@ -20,13 +21,13 @@ const STEPS_PER_SLICE: usize = 1 << 21;
 pub(crate) struct CpuVerifier {
     build: Arc<SetCollection>,
     spec: JoinSpec,
-    work: Option<Work>,
+    work: Option<VerifierWork>,
     verified: u64,
     matches: u64,
 }
 
 #[derive(Debug)]
-struct Work {
+struct VerifierWork {
     chunk: CandidateChunk,
     group: usize,
     next: usize,
@@ -43,7 +44,7 @@ impl CpuVerifier {
     /// Takes a chunk. The verifier has given the former chunk back.
     pub(crate) fn submit(&mut self, chunk: CandidateChunk) {
         debug_assert!(self.work.is_none());
-        self.work = Some(Work { chunk, group: 0, next: 0 });
+        self.work = Some(VerifierWork { chunk, group: 0, next: 0 });
     }
 
     /// Adds the work done so far.

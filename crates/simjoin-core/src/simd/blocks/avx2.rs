@@ -36,7 +36,7 @@ unsafe fn swapped(values: __m256i) -> __m256i {
     unsafe { _mm256_permute4x64_epi64::<0x4E>(values) }
 }
 
-/// How many of eight values are not greater than the last of eight others.
+/// The number of values among eight that are not greater than the last of eight others.
 #[inline(always)]
 unsafe fn not_beyond_u32<const SIGNED: bool>(values: __m256i, others: __m256i) -> usize {
     // SAFETY: the caller promises the instruction set.
@@ -101,7 +101,7 @@ unsafe fn equal_u64(values: __m256i, four: __m256i) -> __m256i {
     equal_to_any!(values, four, _mm256_cmpeq_epi64, _mm256_permute4x64_epi64)
 }
 
-/// How many of four values are not greater than the last of four others.
+/// The number of values among four that are not greater than the last of four others.
 #[inline(always)]
 unsafe fn not_beyond_u64<const SIGNED: bool>(values: __m256i, others: __m256i) -> usize {
     // SAFETY: the caller promises the instruction set.

@@ -11,13 +11,13 @@ use crate::string::rules::Cancelled;
 
 /// Unions and intersections of consecutive strings, and unions of their prefixes, in an array each.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Bounds {
+pub(super) struct BoxBounds {
     pub(super) union: Vec<u64>,
     pub(super) common: Vec<u64>,
     pub(super) prefixes: Vec<u64>,
 }
 
-impl Bounds {
+impl BoxBounds {
     fn push(&mut self, signatures: &[u64]) {
         self.union.push(union(signatures));
         self.common.push(signatures.iter().fold(!0, |common, s| common & s));
@@ -45,7 +45,7 @@ fn union(words: &[u64]) -> u64 {
 
 /// A run of strings of one length.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Run {
+pub(super) struct BoxRun {
     /// Its items.
     pub(super) first: u32,
     pub(super) end: u32,
@@ -61,11 +61,11 @@ pub(super) struct Run {
 
 /// An index over strings in runs of one length each; see the [module](super).
 #[derive(Debug, Clone)]
-pub(crate) struct Boxes {
-    pub(super) runs: Vec<Run>,
+pub(crate) struct StringBoxes {
+    pub(super) runs: Vec<BoxRun>,
     pub(super) elements: Elements,
-    pub(super) blocks: Bounds,
-    pub(super) groups: Bounds,
+    pub(super) blocks: BoxBounds,
+    pub(super) groups: BoxBounds,
     /// The signature of each item.
     pub(super) signatures: Vec<u64>,
     /// The bits of the prefix of each item, where its elements are [by prefix](Elements::choose).
@@ -81,7 +81,7 @@ pub(crate) struct Boxes {
 pub(super) const GROUP: usize = 8;
 pub(super) const BLOCK: usize = 64;
 
-impl Boxes {
+impl StringBoxes {
     /// The index of strings that are in their [`order`](super::order()). Run `r` has the items
     /// `runs[r]..runs[r + 1]`, which are of one length; `elements` were chosen for these runs.
     /// `pages` are those of the items.
@@ -96,8 +96,8 @@ impl Boxes {
         let mut boxes = Self {
             runs: Vec::with_capacity(runs.len()),
             elements,
-            blocks: Bounds::default(),
-            groups: Bounds::default(),
+            blocks: BoxBounds::default(),
+            groups: BoxBounds::default(),
             signatures: Vec::with_capacity(codes.len() + GROUP),
             prefixes: vec![],
             pages: Vec::with_capacity(codes.len() / GROUP + runs.len()),
@@ -123,7 +123,7 @@ impl Boxes {
     ) -> Result<(), Cancelled> {
         let first = items.start as usize;
         let len = if items.is_empty() { 0 } else { codes.string(first).len() };
-        let run = Run {
+        let run = BoxRun {
             first: items.start,
             end: items.end,
             len,
@@ -191,7 +191,7 @@ impl Boxes {
 
     /// The bytes that the index holds beyond its own size.
     pub(crate) fn bytes(&self) -> usize {
-        self.runs.capacity() * size_of::<Run>()
+        self.runs.capacity() * size_of::<BoxRun>()
             + self.elements.bytes()
             + self.blocks.bytes()
             + self.groups.bytes()

@@ -48,13 +48,13 @@ impl Elements {
             *strings.entry(len(run)).or_default() += items(run).len();
         }
         // Choice 0 is that of all lengths with few strings.
-        let mut counts = vec![Counts::new()];
+        let mut counts = vec![ElementCounts::new()];
         let mut choices: HashMap<usize, u32> = HashMap::new();
         for run in filled() {
             let choice = match strings[&len(run)] {
                 0..OWN_CHOICE => 0,
                 _ => *choices.entry(len(run)).or_insert_with(|| {
-                    counts.push(Counts::new());
+                    counts.push(ElementCounts::new());
                     counts.len() as u32 - 1
                 }),
             };
@@ -65,7 +65,7 @@ impl Elements {
             own.flatten().unwrap_or(0)
         });
         let of_run = of_run.collect();
-        let choices = counts.iter().map(Counts::choose).collect();
+        let choices = counts.iter().map(ElementCounts::choose).collect();
         Ok(Self { choices, of_run, by_prefix })
     }
 
@@ -131,12 +131,12 @@ fn each_element(string: &[u8], mut element: impl FnMut(usize)) {
 }
 
 /// The numbers of strings that hold each element.
-struct Counts {
+struct ElementCounts {
     strings: usize,
     of: Vec<u32>,
 }
 
-impl Counts {
+impl ElementCounts {
     fn new() -> Self {
         Self { strings: 0, of: vec![0; CODES * OCCURRENCES] }
     }

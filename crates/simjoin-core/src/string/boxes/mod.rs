@@ -14,8 +14,8 @@
 //! Strings that are left are verified by [`lanes`](crate::string::lanes), 64 at a time. Codes may stand for
 //! several symbols each, so all of this may find too much, never too little; only the symbols decide.
 //!
-//! Before a join: [`Elements::choose`], `order`, the items rearranged, [`Boxes::build`]. For each probe
-//! and each run whose length can match: [`Boxes::probe`]. For the cost: [`Boxes::survivors`].
+//! Before a join: [`Elements::choose`], `order`, the items rearranged, [`StringBoxes::build`]. For each probe
+//! and each run whose length can match: [`StringBoxes::probe`]. For the cost: [`StringBoxes::survivors`].
 
 mod build;
 mod elements;
@@ -25,10 +25,10 @@ mod probe;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use build::Boxes;
+pub(crate) use build::StringBoxes;
 pub use elements::Elements;
 pub(super) use order::order;
-pub use probe::{Probe, UNKNOWN};
+pub use probe::{ProbeSpace, UNKNOWN};
 pub(crate) use probe::{Survivors, Wanted};
 
 /// Strings one behind another: string `i` is `codes[starts[i]..starts[i + 1]]`, of codes below 64.

@@ -2,12 +2,12 @@
 
 use std::ops::Range;
 
-use super::Boxes;
-use super::build::{BLOCK, Bounds, GROUP, Run};
+use super::StringBoxes;
+use super::build::{BLOCK, BoxBounds, BoxRun, GROUP};
 use super::elements::{PLACE_BITS, prefix_bits};
 use crate::simd::Simd;
 use crate::simd::texts::{Words, lanes_kernel};
-use crate::string::lanes::{Band, MAX_K, Pattern, Rows, Strings};
+use crate::string::lanes::{Band, CodeRows, LaneStrings, MAX_K, Pattern};
 use crate::string::page::Page;
 use crate::string::rules::{Alike, Level, PREFIX};
 
@@ -16,21 +16,21 @@ pub const UNKNOWN: u32 = u32::MAX;
 
 /// Space for probes, and what is known of the last one: it is often looked for in several runs.
 #[derive(Debug, Clone, Default)]
-pub struct Probe {
+pub struct ProbeSpace {
     codes: Vec<u8>,
     /// The index, the choice of elements, and the probe's signature by that choice.
     signature: Option<(u64, u32, u64)>,
     pattern: Pattern,
     /// Whether the pattern is of the last probe, and for wide bands.
     pattern_is: Option<bool>,
-    rows: Rows,
+    rows: CodeRows,
     /// Whether the rows are of the last probe.
     has_rows: bool,
     blocks: Vec<u32>,
     groups: Vec<u32>,
 }
 
-impl Probe {
+impl ProbeSpace {
     /// Space for probes.
     pub(crate) fn new() -> Self {
         Self::default()
@@ -48,7 +48,7 @@ impl Probe {
     }
 
     #[inline]
-    fn signature(&mut self, boxes: &Boxes, choice: u32) -> u64 {
+    fn signature(&mut self, boxes: &StringBoxes, choice: u32) -> u64 {
         match self.signature {
             Some((id, of, signature)) if id == boxes.id && of == choice => signature,
             _ => {
@@ -89,7 +89,7 @@ pub(crate) struct Survivors {
     pub alike: u64,
 }
 
-impl Boxes {
+impl StringBoxes {
     /// Pushes every item of `items` in `run` that is within `k` of the probe, with its distance over
     /// codes. `surplus` bounds the elements of the probe that an item may lack, and those of an item
     /// that the probe may lack, as [`Threshold::surplus`](crate::string::rules::Threshold::surplus) gives them
@@ -102,7 +102,7 @@ impl Boxes {
     /// and whose signatures pass are pushed with the distance [`UNKNOWN`].
     pub(crate) fn probe(
         &self,
-        scratch: &mut Probe,
+        scratch: &mut ProbeSpace,
         simd: Simd,
         probe: &[u8],
         wanted: Wanted<'_>,
@@ -114,7 +114,7 @@ impl Boxes {
         if scratch.groups.is_empty() {
             return;
         }
-        let in_lanes = page != Page::NONE && Rows::serve(simd, probe.len(), search.run.len);
+        let in_lanes = page != Page::NONE && CodeRows::serve(simd, probe.len(), search.run.len);
         if let Some(alike) = alike.filter(|_| in_lanes) {
             return self.search_alike(simd, scratch, &search, (alike, page), out);
         }
@@ -132,7 +132,7 @@ impl Boxes {
                 }
                 let run = &self.runs[run];
                 let Some(band) = Band::new(&scratch.pattern, run.len, k) else { return };
-                let strings = Strings {
+                let strings = LaneStrings {
                     columns: &self.columns[run.columns..],
                     first: run.first,
                     items: search.items,
@@ -147,8 +147,8 @@ impl Boxes {
     fn search_alike(
         &self,
         simd: Simd,
-        scratch: &mut Probe,
-        search: &Search,
+        scratch: &mut ProbeSpace,
+        search: &RunSearch,
         (alike, page): (&Alike, Page),
         out: &mut Vec<(u32, u32)>,
     ) {
@@ -157,7 +157,7 @@ impl Boxes {
             thin_out(simd, search, self.singles(), &mut scratch.groups);
         }
         let is_exact = |group: u32| page.tells(self.pages[run.first_group + group as usize]);
-        let Probe { codes, rows, has_rows, blocks: open, groups, .. } = scratch;
+        let ProbeSpace { codes, rows, has_rows, blocks: open, groups, .. } = scratch;
         open.clear();
         groups.retain(|&group| {
             let is_exact = is_exact(group);
@@ -172,7 +172,7 @@ impl Boxes {
             rows.set(codes);
         }
         let columns = &self.columns[run.columns..];
-        let strings = Strings { columns, first: run.first, items: search.items.clone() };
+        let strings = LaneStrings { columns, first: run.first, items: search.items.clone() };
         rows.search(simd, run.len, alike, strings, groups, out);
     }
 
@@ -184,7 +184,7 @@ impl Boxes {
     /// Counts what a probe meets of a run, without verification: for the costs, over a sample.
     pub(crate) fn survivors(
         &self,
-        scratch: &mut Probe,
+        scratch: &mut ProbeSpace,
         simd: Simd,
         probe: &[u8],
         wanted: Wanted<'_>,
@@ -201,7 +201,12 @@ impl Boxes {
         survivors
     }
 
-    fn search(&self, scratch: &mut Probe, probe: &[u8], wanted: Wanted<'_>) -> Option<Search> {
+    fn search(
+        &self,
+        scratch: &mut ProbeSpace,
+        probe: &[u8],
+        wanted: Wanted<'_>,
+    ) -> Option<RunSearch> {
         let Wanted { run, items, surplus, alike, .. } = wanted;
         let run = self.runs[run];
         let items = items.start.max(run.first)..items.end.min(run.end);
@@ -217,13 +222,13 @@ impl Boxes {
             levels[..count].copy_from_slice(alike.levels());
             prefix = prefix_bits(probe);
         }
-        Some(Search { run, items, signature, prefix, levels, count })
+        Some(RunSearch { run, items, signature, prefix, levels, count })
     }
 }
 
 /// A probe in a run.
-struct Search {
-    run: Run,
+struct RunSearch {
+    run: BoxRun,
     /// Items of the run; not empty.
     items: Range<u32>,
     signature: u64,
@@ -234,16 +239,16 @@ struct Search {
     count: usize,
 }
 
-impl Search {
+impl RunSearch {
     /// Lists the groups that the probe meets, by their numbers in the run.
     #[inline]
-    fn find(&self, simd: Simd, boxes: &Boxes, scratch: &mut Probe) -> Survivors {
+    fn find(&self, simd: Simd, boxes: &StringBoxes, scratch: &mut ProbeSpace) -> Survivors {
         let place = |item: u32| (item - self.run.first) as usize;
         let groups = place(self.items.start) / GROUP..place(self.items.end - 1) / GROUP + 1;
         let blocks = groups.start * GROUP / BLOCK..(groups.end * GROUP).div_ceil(BLOCK);
         let (first_block, first_group) = (self.run.first_block, self.run.first_group);
-        let blocks = Part { boxes: &boxes.blocks, first: first_block, range: blocks };
-        let groups = Part { boxes: &boxes.groups, first: first_group, range: groups };
+        let blocks = BoxRange { boxes: &boxes.blocks, first: first_block, range: blocks };
+        let groups = BoxRange { boxes: &boxes.groups, first: first_group, range: groups };
         let tested = blocks.range.len() as u64;
         find(simd, self, blocks, groups, &mut scratch.blocks, &mut scratch.groups);
         Survivors {
@@ -291,7 +296,13 @@ impl Search {
     }
 
     /// Pushes the items of some groups whose signatures pass.
-    fn candidates(&self, simd: Simd, boxes: &Boxes, groups: &[u32], out: &mut Vec<(u32, u32)>) {
+    fn candidates(
+        &self,
+        simd: Simd,
+        boxes: &StringBoxes,
+        groups: &[u32],
+        out: &mut Vec<(u32, u32)>,
+    ) {
         candidates(simd, self, boxes.singles(), groups, out);
     }
 }
@@ -304,15 +315,15 @@ struct Singles<'a> {
 }
 
 /// Some boxes of a run.
-struct Part<'a> {
-    boxes: &'a Bounds,
+struct BoxRange<'a> {
+    boxes: &'a BoxBounds,
     /// The run's first box.
     first: usize,
     /// Boxes by their numbers in the run.
     range: Range<usize>,
 }
 
-impl Part<'_> {
+impl BoxRange<'_> {
     /// Checks that eight words can be read from each of the boxes on.
     fn check(&self, has_prefixes: bool) {
         let end = self.first + self.range.end + 7;
@@ -327,7 +338,7 @@ impl Part<'_> {
 ///
 /// The processor runs the instructions of the form, and eight words can be read from the box on.
 #[inline(always)]
-unsafe fn met<F: Words>(search: &Search, probe: F::W, part: &Part<'_>, at: usize) -> u8 {
+unsafe fn met<F: Words>(search: &RunSearch, probe: F::W, part: &BoxRange<'_>, at: usize) -> u8 {
     let (any, others) = search.levels();
     // SAFETY: as the caller promises.
     unsafe {
@@ -353,9 +364,9 @@ unsafe fn met<F: Words>(search: &Search, probe: F::W, part: &Part<'_>, at: usize
 lanes_kernel! {
     /// Lists the blocks that a probe meets, then the groups of these that it meets.
     fn find[F, Z = 1 or 1](
-        search: &Search,
-        blocks: Part<'_>,
-        groups: Part<'_>,
+        search: &RunSearch,
+        blocks: BoxRange<'_>,
+        groups: BoxRange<'_>,
         block_list: &mut Vec<u32>,
         group_list: &mut Vec<u32>,
     ) {
@@ -406,7 +417,7 @@ lanes_kernel! {
 ///
 /// The processor runs the instructions of the form.
 #[inline(always)]
-unsafe fn passing<F: Words>(search: &Search, singles: Singles<'_>, group: u32) -> u8 {
+unsafe fn passing<F: Words>(search: &RunSearch, singles: Singles<'_>, group: u32) -> u8 {
     let (any, others) = search.levels();
     let first = search.run.first as usize + GROUP * group as usize;
     let eight = &singles.signatures[first..][..GROUP];
@@ -433,7 +444,7 @@ unsafe fn passing<F: Words>(search: &Search, singles: Singles<'_>, group: u32) -
 
 lanes_kernel! {
     /// Leaves the groups in which some signature passes.
-    fn thin_out[F, Z = 1 or 1](search: &Search, singles: Singles<'_>, groups: &mut Vec<u32>) {
+    fn thin_out[F, Z = 1 or 1](search: &RunSearch, singles: Singles<'_>, groups: &mut Vec<u32>) {
         let mut kept = 0;
         for at in 0..groups.len() {
             let group = groups[at];
@@ -449,7 +460,7 @@ lanes_kernel! {
 lanes_kernel! {
     /// Pushes the items of some groups whose signatures pass.
     fn candidates[F, Z = 1 or 1](
-        search: &Search,
+        search: &RunSearch,
         singles: Singles<'_>,
         groups: &[u32],
         out: &mut Vec<(u32, u32)>,

@@ -6,19 +6,19 @@ use crate::string::lanes::pairs::{LONGEST, MAX_SYMBOL};
 
 /// Bytes for the characters of a pair of texts: those of ASCII for themselves, a free one for each other.
 #[derive(Debug)]
-pub(super) struct Codes {
+pub(super) struct CharacterCodes {
     /// For each byte from 128 on the character that has it, below the number of the pair in which it got it.
     owners: [u64; Self::FREE],
     pair: u32,
 }
 
-impl Default for Codes {
+impl Default for CharacterCodes {
     fn default() -> Self {
         Self { owners: [0; Self::FREE], pair: 0 }
     }
 }
 
-impl Codes {
+impl CharacterCodes {
     /// The bytes beyond ASCII that symbols may be.
     const FREE: usize = MAX_SYMBOL as usize - 127;
 

@@ -1,27 +1,27 @@
 //! Some rows on their way through lanes.
 
-use super::codes::Codes;
+use super::codes::CharacterCodes;
 use crate::simd::Simd;
 use crate::simd::texts::lanes_kernel;
-use crate::string::lanes::pairs::{Count, LONGEST, Pairs, Text};
+use crate::string::lanes::pairs::{LONGEST, LaneCount, PendingPairs, Text};
 use crate::string::lanes::{Characters, MOST_BYTES};
 
 /// The rows that are counted at a time.
 #[derive(Debug)]
-pub(super) struct Lanes {
+pub(super) struct LaneCounter {
     simd: Simd,
     /// Pairs whose symbols are bytes, and those whose symbols are characters of two bytes, once there are any.
-    narrow: Pairs<1>,
-    wide: Option<Box<Pairs<2>>>,
-    count: Count,
+    narrow: PendingPairs<1>,
+    wide: Option<Box<PendingPairs<2>>>,
+    count: LaneCount,
     characters: Characters,
-    codes: Codes,
-    rows: Rows,
+    codes: CharacterCodes,
+    rows: CountedRows,
 }
 
 /// The rows, by their numbers from 0 on.
 #[derive(Debug, Default)]
-pub(super) struct Rows {
+pub(super) struct CountedRows {
     /// The count of each, and the lengths of its texts.
     pub counts: Vec<u32>,
     pub lens: Vec<[u8; 2]>,
@@ -29,21 +29,21 @@ pub(super) struct Rows {
     pub left: Vec<usize>,
 }
 
-impl Lanes {
-    pub(super) fn new(simd: Simd, count: Count) -> Self {
+impl LaneCounter {
+    pub(super) fn new(simd: Simd, count: LaneCount) -> Self {
         Self {
             simd,
-            narrow: Pairs::new(count),
+            narrow: PendingPairs::new(count),
             wide: None,
             count,
             characters: Characters::default(),
-            codes: Codes::default(),
-            rows: Rows::default(),
+            codes: CharacterCodes::default(),
+            rows: CountedRows::default(),
         }
     }
 
     /// The rows that were taken last.
-    pub(super) fn rows(&self) -> &Rows {
+    pub(super) fn rows(&self) -> &CountedRows {
         &self.rows
     }
 
@@ -96,14 +96,14 @@ lanes_kernel! {
     /// Takes rows whose characters were split. `all_two` says that none is beyond U+FFFF, `tells_ascii` to look
     /// for pairs of ASCII.
     fn take[F, Z = 1 or 1](
-        lanes: &mut Lanes,
+        lanes: &mut LaneCounter,
         texts: &[Vec<Text<'_>>; 2],
         is_scalar: [bool; 2],
         all_two: bool,
         tells_ascii: bool,
     ) {
-        let Lanes { simd, narrow, wide, count, characters, rows, .. } = lanes;
-        let wide = wide.get_or_insert_with(|| Box::new(Pairs::new(*count)));
+        let LaneCounter { simd, narrow, wide, count, characters, rows, .. } = lanes;
+        let wide = wide.get_or_insert_with(|| Box::new(PendingPairs::new(*count)));
         rows.begin(texts[0].len());
         let second = if is_scalar[0] { 1 } else { texts[0].len() };
         for (row, (&a, &b)) in texts[0].iter().zip(&texts[1]).enumerate() {
@@ -129,7 +129,7 @@ fn has_four(text: Text<'_>) -> bool {
     text.bytes().iter().any(|&byte| byte >= 0xf0)
 }
 
-impl Rows {
+impl CountedRows {
     fn begin(&mut self, rows: usize) {
         self.counts.clear();
         self.counts.resize(rows, 0);
@@ -143,7 +143,7 @@ impl Rows {
     fn push<const P: usize>(
         &mut self,
         simd: Simd,
-        pairs: &mut Pairs<P>,
+        pairs: &mut PendingPairs<P>,
         row: usize,
         pair: [[Text<'_>; P]; 2],
     ) {

@@ -5,8 +5,8 @@
 //! lanes.rs    their way through lanes     codes.rs   bytes for rare characters
 //! ```
 //!
-//! Texts of up to 64 characters go to the lanes in which [`Pairs`] counts; the others are computed one by one.
-//! Symbols of ASCII texts are their bytes, those of other texts two bytes of each character. Where a
+//! Texts of up to 64 characters go to the lanes in which [`PendingPairs`] counts; the others are computed one
+//! by one. Symbols of ASCII texts are their bytes, those of other texts two bytes of each character. Where a
 //! text has characters beyond U+FFFF, those of the pair get a byte each.
 
 mod codes;
@@ -16,12 +16,12 @@ mod lanes;
 use std::ops::Range;
 
 use gather::{Padded, gather};
-use lanes::{Lanes, Rows};
+use lanes::{CountedRows, LaneCounter};
 
 use super::function::StringFunction;
-use super::lanes::pairs::{Count, Pairs, Text};
+use super::lanes::pairs::{LaneCount, PendingPairs, Text};
 use super::rules::{PREFIX, boost, jaro_value, similarity};
-use super::value::{Value, Values};
+use super::value::{PairEvaluator, Value};
 use crate::simd::Simd;
 use crate::values::Texts;
 
@@ -50,7 +50,7 @@ pub struct ColumnValues<'a> {
     function: StringFunction,
     columns: [TextColumn<'a>; 2],
     /// The values of single pairs.
-    values: Values,
+    values: PairEvaluator,
 }
 
 /// The row of a pair that has no value, since the lengths differ.
@@ -59,7 +59,7 @@ pub struct Unequal(pub usize);
 
 impl<'a> ColumnValues<'a> {
     pub fn new(function: StringFunction, columns: [TextColumn<'a>; 2]) -> Self {
-        Self { function, columns, values: Values::new(function) }
+        Self { function, columns, values: PairEvaluator::new(function) }
     }
 
     /// Calls `each` with the values of the first `rows` rows in their order. A row with NULL gets any
@@ -70,7 +70,7 @@ impl<'a> ColumnValues<'a> {
     /// The first row whose pair has no value.
     pub fn each(&mut self, rows: usize, each: impl FnMut(Value)) -> Result<(), Unequal> {
         let simd = Simd::detect();
-        match Pairs::<1>::pays(simd) {
+        match PendingPairs::<1>::pays(simd) {
             true => self.by_lanes(simd, rows, each),
             false => self.one_by_one(rows, each),
         }
@@ -93,7 +93,7 @@ impl<'a> ColumnValues<'a> {
         rows: usize,
         mut each: impl FnMut(Value),
     ) -> Result<(), Unequal> {
-        let mut lanes = Lanes::new(simd, Count::of(self.function));
+        let mut lanes = LaneCounter::new(simd, LaneCount::of(self.function));
         let padded = self.columns.map(|column| Padded::of(&column));
         let has_ascii_buffers =
             self.columns.map(|column| !column.is_scalar && column.texts.has_ascii_buffers());
@@ -118,7 +118,7 @@ impl<'a> ColumnValues<'a> {
     /// were computed.
     fn finish(
         &self,
-        counted: &Rows,
+        counted: &CountedRows,
         exact: &[(usize, Value)],
         start: usize,
         each: &mut impl FnMut(Value),
@@ -134,7 +134,7 @@ impl<'a> ColumnValues<'a> {
 
     fn finish_counts(
         &self,
-        counted: &Rows,
+        counted: &CountedRows,
         rows: Range<usize>,
         start: usize,
         each: &mut impl FnMut(Value),
@@ -165,7 +165,7 @@ impl<'a> ColumnValues<'a> {
     /// Counts some rows, with their texts, and computes those that lanes do not take.
     fn count(
         &mut self,
-        lanes: &mut Lanes,
+        lanes: &mut LaneCounter,
         start: usize,
         texts: &[Vec<Text<'_>>; 2],
         is_ascii: bool,
@@ -191,7 +191,7 @@ impl<'a> ColumnValues<'a> {
     }
 }
 
-/// Jaro's similarity of texts of these lengths from [`Count::Jaro`].
+/// Jaro's similarity of texts of these lengths from [`LaneCount::Jaro`].
 #[inline]
 fn jaro(count: u32, [a, b]: [u8; 2]) -> f64 {
     match a.max(b) {
@@ -207,7 +207,7 @@ fn winkler(jaro: f64, a: &str, b: &str) -> f64 {
     boost(jaro, equal.count())
 }
 
-impl Count {
+impl LaneCount {
     /// The count that a function is computed from.
     fn of(function: StringFunction) -> Self {
         match function {

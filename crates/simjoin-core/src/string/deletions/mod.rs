@@ -25,7 +25,7 @@ mod tests;
 pub(super) use index::Deletions;
 pub(super) use own::Own;
 pub(crate) use own::{OwnProbes, OwnSearcher};
-pub(super) use probe::Probes;
+pub(super) use probe::DeletionProbes;
 pub(crate) use probe::Searcher;
 pub(super) use residual::residuals;
 

@@ -17,7 +17,7 @@ const MOST_MET: Size = Size { usual: 1 << 12, small: 1 << 4 };
 
 /// Probes against an index: which strings, and what they look for.
 #[derive(Debug, Clone)]
-pub(crate) struct Probes<'a, T, S, I> {
+pub(crate) struct DeletionProbes<'a, T, S, I> {
     /// Strings, some of which are probes.
     pub strings: Symbols<'a, T>,
     /// The probes.
@@ -83,7 +83,7 @@ impl Deletions {
         &self,
         searcher: &mut Searcher,
         strings: Symbols<'_, T>,
-        probes: &Probes<'_, T, impl Fn(u32) -> u64, impl Fn(u32) -> Range<u32>>,
+        probes: &DeletionProbes<'_, T, impl Fn(u32) -> u64, impl Fn(u32) -> Range<u32>>,
         out: &mut Vec<Match>,
         stop: &mut impl FnMut() -> bool,
     ) -> Result<usize, Cancelled> {
@@ -121,7 +121,7 @@ impl Deletions {
         &self,
         searcher: &mut Searcher,
         strings: Symbols<'_, T>,
-        probes: &Probes<'_, T, impl Fn(u32) -> u64, impl Fn(u32) -> Range<u32>>,
+        probes: &DeletionProbes<'_, T, impl Fn(u32) -> u64, impl Fn(u32) -> Range<u32>>,
         out: &mut Vec<Match>,
         stop: &mut impl FnMut() -> bool,
     ) -> Result<(), Cancelled> {
@@ -143,7 +143,7 @@ impl Deletions {
         &self,
         searcher: &mut Searcher,
         strings: Symbols<'_, T>,
-        probes: &Probes<'_, T, impl Fn(u32) -> u64, impl Fn(u32) -> Range<u32>>,
+        probes: &DeletionProbes<'_, T, impl Fn(u32) -> u64, impl Fn(u32) -> Range<u32>>,
         from: usize,
     ) -> usize {
         let Searcher { hashes, met, last, tuning, .. } = &mut *searcher;

@@ -1,6 +1,6 @@
 //! The index against all pairs by the textbook.
 
-use super::{Deletions, Own, OwnProbes, OwnSearcher, Probes, Searcher, Symbols, residuals};
+use super::{DeletionProbes, Deletions, Own, OwnProbes, OwnSearcher, Searcher, Symbols, residuals};
 use crate::engine::Match;
 use crate::string::rules::tests::{ALPHABETS, Random, textbook};
 use crate::tuning::Tuning;
@@ -64,7 +64,7 @@ fn probes_find_all_strings_within_the_bound_and_no_other() {
         let k = random.below(k as usize + 1) as u32;
         let start = random.below(100) as u32;
         let items = |probe: u32| start + probe..160 + probe;
-        let probes = Probes { strings: of, range: 3..38, seed: |_| 5, items, k };
+        let probes = DeletionProbes { strings: of, range: 3..38, seed: |_| 5, items, k };
         let mut out = vec![];
         index.probe(&mut searcher, strings, &probes, &mut out, &mut || false).unwrap();
         out.sort_unstable();
@@ -96,7 +96,7 @@ fn a_self_join_by_ranges_finds_each_pair_once() {
                 Deletions::build(strings, part, k, |_| 0, Threads::small(2), &never()).unwrap();
             let mut searcher = Searcher::new(Tuning::small());
             let items = |probe: u32| 0..probe;
-            let probes = Probes { strings, range: 0..150, seed: |_| 0, items, k };
+            let probes = DeletionProbes { strings, range: 0..150, seed: |_| 0, items, k };
             index.probe(&mut searcher, strings, &probes, &mut found, &mut || false).unwrap();
         }
         found.sort_unstable();
@@ -220,7 +220,7 @@ fn strings_of_other_seeds_are_not_met() {
     let index = Deletions::build(strings, 0..10, 1, seed, Threads::small(1), &never()).unwrap();
     let mut out = vec![];
     let items = |_| 0..10;
-    let probes = Probes { strings, range: 3..4, seed: |_| seed(1), items, k: 1 };
+    let probes = DeletionProbes { strings, range: 3..4, seed: |_| seed(1), items, k: 1 };
     let search = &mut Searcher::new(Tuning::small());
     let candidates = index.probe(search, strings, &probes, &mut out, &mut || false).unwrap();
     assert_eq!(candidates, 5);

@@ -63,7 +63,7 @@ impl Band {
         &self,
         simd: crate::simd::Simd,
         pattern: &Pattern,
-        strings: Strings<'_>,
+        strings: LaneStrings<'_>,
         groups: &mut Vec<u32>,
         out: &mut Vec<(u32, u32)>,
     ) {
@@ -80,7 +80,7 @@ impl Band {
 
 /// Strings of one length in groups of eight, and what to push of them.
 #[derive(Debug, Clone)]
-pub(crate) struct Strings<'a> {
+pub(crate) struct LaneStrings<'a> {
     pub columns: &'a [u8],
     /// The item of the first string.
     pub first: u32,
@@ -90,7 +90,7 @@ pub(crate) struct Strings<'a> {
 
 /// Checks that the columns of all groups are there.
 #[inline(always)]
-pub(super) fn check_groups(columns: usize, strings: &Strings<'_>, groups: &[u32]) {
+pub(super) fn check_groups(columns: usize, strings: &LaneStrings<'_>, groups: &[u32]) {
     let end = groups.iter().fold(0, |end, &group| end.max(group)) as usize + 1;
     assert!(groups.is_empty() || end * 8 * columns <= strings.columns.len());
 }
@@ -108,7 +108,7 @@ lanes_kernel! {
     fn search_8[F, Z = 3 or 1](
         band: &Band,
         table: *const u8,
-        strings: Strings<'_>,
+        strings: LaneStrings<'_>,
         groups: &mut Vec<u32>,
         out: &mut Vec<(u32, u32)>,
     ) {
@@ -172,7 +172,7 @@ lanes_kernel! {
     fn search_16[F, Z = 2 or 1](
         band: &Band,
         table: *const u8,
-        strings: Strings<'_>,
+        strings: LaneStrings<'_>,
         groups: &mut Vec<u32>,
         out: &mut Vec<(u32, u32)>,
     ) {
@@ -242,7 +242,7 @@ lanes_kernel! {
 #[inline(always)]
 fn push(
     k: u32,
-    strings: &Strings<'_>,
+    strings: &LaneStrings<'_>,
     groups: &[u32],
     mut within: u64,
     left: &[u8; 64],

@@ -7,37 +7,37 @@
 use std::array::from_fn;
 
 use super::band::{check_groups, fill};
-use super::pattern::Table;
-use super::{CODES, Strings};
+use super::pattern::CodeTable;
+use super::{CODES, LaneStrings};
 use crate::simd::texts::{Lanes, Pairs, lanes_kernel};
 use crate::simd::{Form, Simd};
 use crate::string::rules::{Alike, ORDERED, PREFIX};
 
 /// The rows of a probe in which each code stands, eight to a table.
 #[derive(Debug, Clone)]
-pub(crate) struct Rows {
-    tables: [Table; ORDERED / 8],
+pub(crate) struct CodeRows {
+    tables: [CodeTable; ORDERED / 8],
     len: usize,
     /// The rows that each column may take and takes, for the second sweep.
-    swept: Vec<Table>,
+    swept: Vec<CodeTable>,
 }
 
-impl Default for Rows {
+impl Default for CodeRows {
     fn default() -> Self {
-        Self { tables: [Table([0; CODES]); ORDERED / 8], len: 0, swept: vec![] }
+        Self { tables: [CodeTable([0; CODES]); ORDERED / 8], len: 0, swept: vec![] }
     }
 }
 
 /// The parameters of the kernels for two lengths.
 struct Sweep {
     /// For each length of the prefix, how many more places may differ than with one symbol less.
-    steps: [Table; PREFIX + 1],
+    steps: [CodeTable; PREFIX + 1],
     /// The columns, and how far the row of a symbol taken may be from its column.
     columns: usize,
     window: usize,
 }
 
-impl Rows {
+impl CodeRows {
     /// Whether lanes decide about a probe and strings of these lengths, and sooner than one by one.
     pub(crate) fn serve(simd: Simd, probe: usize, len: usize) -> bool {
         simd.form() != Form::Portable && probe.max(len) <= ORDERED
@@ -46,7 +46,7 @@ impl Rows {
     /// Makes the tables of `probe`, which has at most [`ORDERED`] codes.
     pub(crate) fn set(&mut self, probe: &[u8]) {
         self.len = probe.len();
-        self.tables = [Table([0; CODES]); ORDERED / 8];
+        self.tables = [CodeTable([0; CODES]); ORDERED / 8];
         for (row, &code) in probe.iter().enumerate() {
             self.tables[row / 8].0[usize::from(code) % CODES] |= 1 << (row % 8);
         }
@@ -59,12 +59,12 @@ impl Rows {
         simd: Simd,
         len: usize,
         alike: &Alike,
-        strings: Strings<'_>,
+        strings: LaneStrings<'_>,
         groups: &mut Vec<u32>,
         out: &mut Vec<(u32, u32)>,
     ) {
         assert!(self.len.max(len) <= ORDERED);
-        let mut steps = [Table([0; CODES]); PREFIX + 1];
+        let mut steps = [CodeTable([0; CODES]); PREFIX + 1];
         for (prefix, step) in steps.iter_mut().enumerate() {
             for (common, step) in step.0.iter_mut().enumerate() {
                 let shorter = prefix.checked_sub(1).map_or(0, |p| alike.places[p][common]);
@@ -73,7 +73,7 @@ impl Rows {
         }
         let window = (self.len.max(len) / 2).saturating_sub(1);
         let sweep = Sweep { steps, columns: len, window };
-        self.swept.resize(8 * ORDERED, Table([0; CODES]));
+        self.swept.resize(8 * ORDERED, CodeTable([0; CODES]));
         if self.len <= 16 {
             search_16(simd, self, &sweep, strings, groups, out);
         } else {
@@ -87,9 +87,9 @@ macro_rules! search {
     ($name:ident, $width:literal, $registers:literal) => {
         lanes_kernel! {
             fn $name[F, Z = 1 or 1](
-                rows: &mut Rows,
+                rows: &mut CodeRows,
                 sweep: &Sweep,
-                strings: Strings<'_>,
+                strings: LaneStrings<'_>,
                 groups: &mut Vec<u32>,
                 out: &mut Vec<(u32, u32)>,
             ) {
@@ -219,7 +219,7 @@ unsafe fn narrow<F: Lanes + Pairs, const N: usize>(numbers: [F::V; N]) -> F::V {
 
 /// Pushes the items of the lanes `within` that are wanted.
 #[inline(always)]
-fn push(strings: &Strings<'_>, groups: &[u32], mut within: u64, out: &mut Vec<(u32, u32)>) {
+fn push(strings: &LaneStrings<'_>, groups: &[u32], mut within: u64, out: &mut Vec<(u32, u32)>) {
     while within != 0 {
         let lane = within.trailing_zeros();
         within &= within - 1;

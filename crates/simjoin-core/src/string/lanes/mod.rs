@@ -3,7 +3,7 @@
 //! - [`Pattern`] and [`Band`]: one probe against strings of one length, up to a bound of 15 edits. The
 //!   band of diagonals that a path within the bound touches is at most `k + 1` wide, so that bit
 //!   vectors of 8 bits serve for `k <= 7` and of 16 bits for `k <= 15`, at any length.
-//! - [`Rows`]: Jaro's functions, of one probe and strings of one length, all of up to 32 codes.
+//! - [`CodeRows`]: Jaro's functions, of one probe and strings of one length, all of up to 32 codes.
 //! - [`Characters`]: UTF-8 as two bytes for each character, for [`pairs`].
 //! - [`pairs`]: a column of strings against another, without a bound; other counts of edits as well.
 //!
@@ -19,9 +19,9 @@ mod pattern;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use band::{Band, Strings};
+pub(crate) use band::{Band, LaneStrings};
 pub(super) use characters::{Characters, MOST as MOST_BYTES};
-pub(super) use jaro::Rows;
+pub(super) use jaro::CodeRows;
 pub(crate) use pattern::MAX_K;
 pub(super) use pattern::Pattern;
 

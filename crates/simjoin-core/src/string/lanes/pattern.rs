@@ -10,7 +10,7 @@ pub(crate) const MAX_K: u32 = 15;
 /// One entry for each code, in one register.
 #[derive(Debug, Clone, Copy)]
 #[repr(align(64))]
-pub(super) struct Table(pub(super) [u8; CODES]);
+pub(super) struct CodeTable(pub(super) [u8; CODES]);
 
 /// The match masks of a probe for bands of 8 bits (bounds up to 7) or of 16 bits.
 ///
@@ -18,7 +18,7 @@ pub(super) struct Table(pub(super) [u8; CODES]);
 /// holds it. Bands of 16 bits have a table of low bytes before each table of high bytes.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Pattern {
-    tables: Vec<Table>,
+    tables: Vec<CodeTable>,
     len: usize,
     wide: bool,
 }
@@ -38,7 +38,7 @@ impl Pattern {
         let rows = probe.len() + 1 + if self.wide { MAX_K as usize } else { 7 };
         let tables = rows * if self.wide { 2 } else { 1 };
         if self.tables.len() < tables {
-            self.tables.resize(tables, Table([0; CODES]));
+            self.tables.resize(tables, CodeTable([0; CODES]));
         }
         let tables = &mut self.tables[..tables];
         if self.wide { wide_tables(probe, tables) } else { narrow_tables(simd, probe, tables) }
@@ -54,13 +54,13 @@ impl Pattern {
         self.wide
     }
 
-    pub(super) fn tables(&self) -> &[Table] {
+    pub(super) fn tables(&self) -> &[CodeTable] {
         &self.tables
     }
 }
 
 lanes_kernel! {
-    fn narrow_tables[F, Z = 1 or 1](probe: &[u8], tables: &mut [Table]) {
+    fn narrow_tables[F, Z = 1 or 1](probe: &[u8], tables: &mut [CodeTable]) {
         // SAFETY: the kernel runs the instructions of the form; a table is 64 writable bytes.
         unsafe {
             let mut rows = F::splat8(0);
@@ -75,7 +75,7 @@ lanes_kernel! {
     }
 }
 
-fn wide_tables(probe: &[u8], tables: &mut [Table]) {
+fn wide_tables(probe: &[u8], tables: &mut [CodeTable]) {
     let mut rows = [0_u16; CODES];
     for (row, tables) in tables.chunks_exact_mut(2).enumerate() {
         for rows in &mut rows {

@@ -13,7 +13,7 @@ use super::edits::Edits;
 use super::masks::Symbol;
 use super::meter::{Cancelled, Meter};
 use super::scratch::Scratch;
-use super::waves::Met;
+use super::waves::WaveAnswer;
 use crate::simd::Simd;
 
 /// Insertions, deletions and substitutions.
@@ -48,9 +48,9 @@ impl Edits for Levenshtein {
         meter: &mut Meter<'_, impl FnMut() -> bool>,
     ) -> Result<ControlFlow<Option<usize>>, Cancelled> {
         Ok(match scratch.waves.meet(Simd::detect(), strings, k, meter)? {
-            Met::At(distance) => ControlFlow::Break(Some(distance)),
-            Met::Beyond => ControlFlow::Break(None),
-            Met::Unlike => ControlFlow::Continue(()),
+            WaveAnswer::At(distance) => ControlFlow::Break(Some(distance)),
+            WaveAnswer::Beyond => ControlFlow::Break(None),
+            WaveAnswer::Unlike => ControlFlow::Continue(()),
         })
     }
 

@@ -15,7 +15,7 @@ pub(crate) fn window(a: usize, b: usize) -> usize {
 pub(super) struct Queues {
     /// An open-addressing table of symbols with their next place, [`NONE`] if there is none any
     /// more.
-    slots: Vec<Slot>,
+    slots: Vec<QueueSlot>,
     /// For each place of `a`, the next place with its symbol.
     next: Vec<u32>,
     /// The places of `a` that are common, as bits.
@@ -25,7 +25,7 @@ pub(super) struct Queues {
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Slot {
+struct QueueSlot {
     key: u32,
     next: u32,
     used: bool,
@@ -36,7 +36,7 @@ const NONE: u32 = u32::MAX;
 impl Queues {
     #[cfg(test)]
     pub(super) fn bytes(&self) -> usize {
-        self.slots.capacity() * size_of::<Slot>()
+        self.slots.capacity() * size_of::<QueueSlot>()
             + 4 * (self.next.capacity() + self.common.capacity())
             + 8 * self.taken.capacity()
     }
@@ -69,7 +69,7 @@ impl Queues {
     fn fill<T: Symbol>(&mut self, a: &[T]) {
         let slots = (2 * a.len()).next_power_of_two().max(2);
         self.slots.clear();
-        self.slots.resize(slots, Slot { key: 0, next: NONE, used: false });
+        self.slots.resize(slots, QueueSlot { key: 0, next: NONE, used: false });
         self.next.clear();
         self.next.resize(a.len(), NONE);
         self.taken.clear();
@@ -80,7 +80,7 @@ impl Queues {
             let slot = self.slot(key);
             let slot = &mut self.slots[slot];
             self.next[place] = slot.next;
-            *slot = Slot { key, next: place as u32, used: true };
+            *slot = QueueSlot { key, next: place as u32, used: true };
         }
     }
 

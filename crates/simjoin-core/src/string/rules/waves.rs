@@ -48,7 +48,7 @@ const CELLS_A_DIAGONAL: usize = 64;
 
 /// The answer of waves.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Met {
+pub(super) enum WaveAnswer {
     /// The distance.
     At(usize),
     /// The distance is greater than the bound.
@@ -80,7 +80,7 @@ struct Wave {
 
 /// The matrix of two strings. A cell (i, j) is on diagonal i - j.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Matrix {
+pub(super) struct WaveMatrix {
     rows: i32,
     columns: i32,
     /// The place of diagonal 0 in a wave.
@@ -106,35 +106,35 @@ impl Waves {
         [a, b]: [&[T]; 2],
         k: usize,
         meter: &mut Meter<'_, impl FnMut() -> bool>,
-    ) -> Result<Met, Cancelled> {
+    ) -> Result<WaveAnswer, Cancelled> {
         let longer = a.len().max(b.len());
         let most = k.min(longer / SYMBOLS_AN_EDIT);
         let difference = a.len().abs_diff(b.len());
         if a.len().min(b.len()) < SHORTEST || most < difference || longer > LONGEST {
-            return Ok(Met::Unlike);
+            return Ok(WaveAnswer::Unlike);
         }
         let Some(matrix) = self.begin([a, b], most + difference + 4) else {
-            return Ok(Met::Unlike);
+            return Ok(WaveAnswer::Unlike);
         };
         let mut edits = 0;
         while edits < most {
             let end = most.min(edits + STRIDE);
             meter.add(CELLS_A_DIAGONAL * (end - edits) * (end + 1))?;
             if let Some(distance) = go_on(simd, self, &matrix, edits..end, most) {
-                return Ok(Met::At(distance));
+                return Ok(WaveAnswer::At(distance));
             }
             edits = end;
             let looks = edits >= FIRST_LOOK && edits.is_power_of_two() && 2 * edits < most;
             if looks && self.rows_behind(&matrix) * 2 * most < a.len() * edits {
-                return Ok(Met::Unlike);
+                return Ok(WaveAnswer::Unlike);
             }
         }
-        Ok(if most == k { Met::Beyond } else { Met::Unlike })
+        Ok(if most == k { WaveAnswer::Beyond } else { WaveAnswer::Unlike })
     }
 
     /// Takes up two strings, and sets off at both ends; `zero` is the place of diagonal 0. `None` where a string
     /// has a symbol whose last byte is one of [`BORDERS`].
-    fn begin<T: Symbol>(&mut self, strings: [&[T]; 2], zero: usize) -> Option<Matrix> {
+    fn begin<T: Symbol>(&mut self, strings: [&[T]; 2], zero: usize) -> Option<WaveMatrix> {
         for ((string, bytes), border) in strings.into_iter().zip(&mut self.strings).zip(BORDERS) {
             bytes.clear();
             bytes.reserve_exact(string.len() * T::BYTES + 2 * WORD);
@@ -153,12 +153,12 @@ impl Waves {
         self.forth.begin(zero, 2 * zero + 1, [0, BEFORE]);
         self.back.begin(zero + rows - columns, 2 * zero + 1, [rows as i32, BEHIND]);
         let [rows, columns, zero] = [rows, columns, zero].map(|number| number as i32);
-        Some(Matrix { rows, columns, zero, bytes: T::BYTES })
+        Some(WaveMatrix { rows, columns, zero, bytes: T::BYTES })
     }
 
     /// Takes an edit more from an end. Returns whether the waves meet.
     #[inline(always)]
-    fn step<const BACK: bool>(&mut self, matrix: &Matrix, most: usize) -> bool {
+    fn step<const BACK: bool>(&mut self, matrix: &WaveMatrix, most: usize) -> bool {
         let Self { strings: [a, b], forth, back } = self;
         let (wave, other) = if BACK { (back, forth) } else { (forth, back) };
         wave.edits += 1;
@@ -177,7 +177,7 @@ impl Waves {
     }
 
     /// The rows that the waves have behind them.
-    fn rows_behind(&self, matrix: &Matrix) -> usize {
+    fn rows_behind(&self, matrix: &WaveMatrix) -> usize {
         let [forth, back] =
             [&self.forth, &self.back].map(|wave| &wave.rows[wave.diagonals.clone()]);
         let forth = forth.iter().fold(0, |most, &row| row.max(most));
@@ -186,7 +186,7 @@ impl Waves {
     }
 }
 
-impl Matrix {
+impl WaveMatrix {
     /// The places of the diagonals that so many edits reach from an end, and from which the edits that are left of
     /// `most` lead to the other end.
     #[inline(always)]
@@ -214,7 +214,7 @@ impl Wave {
     /// The points that an edit more reaches, without what is equal behind it. Some diagonals behind the last are
     /// computed as well.
     #[inline(always)]
-    fn take_edit<const BACK: bool>(&mut self, matrix: &Matrix) {
+    fn take_edit<const BACK: bool>(&mut self, matrix: &WaveMatrix) {
         let start = self.diagonals.start;
         let count = self.diagonals.len().next_multiple_of(DIAGONALS);
         let [left, same, right] =
@@ -239,7 +239,7 @@ lanes_kernel! {
     /// Takes edits by turns at both ends, from so many on. Returns the number after which the waves meet.
     fn go_on[F, Z = 1 or 1](
         waves: &mut Waves,
-        matrix: &Matrix,
+        matrix: &WaveMatrix,
         edits: Range<usize>,
         most: usize,
     ) -> Option<usize> {

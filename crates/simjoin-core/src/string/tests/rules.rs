@@ -8,7 +8,7 @@ use crate::predicate::{Call, Predicate, Side};
 use crate::string::function::StringFunction;
 use crate::string::rules::tests::textbook;
 use crate::string::threshold::Threshold;
-use crate::string::value::Values;
+use crate::string::value::PairEvaluator;
 
 /// The value by the textbook, of texts whose lengths the function allows.
 pub(super) fn expected(function: StringFunction, a: &str, b: &str) -> Option<f64> {
@@ -59,7 +59,7 @@ fn values_and_limits_are_those_of_the_textbook() {
             0 => text(&mut rng, kind),
             _ => edited(&mut rng, kind, &a, edits),
         };
-        let value = Values::new(function).of(&a, &b).map(|value| value.number());
+        let value = PairEvaluator::new(function).of(&a, &b).map(|value| value.number());
         assert_eq!(value, expected(function, &a, &b), "{function:?} {a:?} {b:?}");
         assert_eq!(value, expected(function, &b, &a), "{function:?} {b:?} {a:?}");
         let Some(value) = value else { continue };

@@ -157,7 +157,7 @@ fn adoption_counts_only_the_tables_that_the_tokens_need() {
         dictionary
     };
     let bytes = |dictionary: &Dictionary| Dictionary::default().adoption([dictionary].into_iter());
-    let keys = 10_000 * size_of::<Key<'_>>();
+    let keys = 10_000 * size_of::<DictionaryKey<'_>>();
     let (dense, sparse) = (of((0..10_000).collect()), of((0..10_000).map(|i| i << 30).collect()));
     let (negative, both) = (
         of((1..=10_000).map(|i| -i).collect()),

@@ -49,7 +49,7 @@ impl TokenSlot for LongSlot {
 
 /// A token of some dictionaries.
 #[derive(Debug, Clone, Copy)]
-struct Found<S> {
+struct FoundToken<S> {
     /// The slot of the token in one of the dictionaries, with its position there in place of the id.
     slot: S,
     dictionary: u32,
@@ -57,7 +57,7 @@ struct Found<S> {
     first: u32,
 }
 
-impl<S: Slot> Slot for Found<S> {
+impl<S: Slot> Slot for FoundToken<S> {
     const FREE: Self = Self { slot: S::FREE, dictionary: 0, first: 0 };
 
     #[inline]
@@ -75,9 +75,9 @@ impl<S: Slot> Slot for Found<S> {
 /// integers or short strings, negative integers, long strings.
 type FoundTokens = (
     Vec<u32>,
-    Vec<Table<Found<WordSlot>>>,
-    Vec<Table<Found<WordSlot>>>,
-    Vec<Table<Found<LongSlot>>>,
+    Vec<Table<FoundToken<WordSlot>>>,
+    Vec<Table<FoundToken<WordSlot>>>,
+    Vec<Table<FoundToken<LongSlot>>>,
 );
 
 /// Dictionaries that become one.
@@ -119,7 +119,7 @@ impl Dictionary {
         Union { dictionaries, positions, firsts, threads, cancel }.merge(count as usize, kept)
     }
 
-    /// How many bytes [`Self::union`] may allocate, with its result.
+    /// The bytes that [`Self::union`] may allocate, with its result.
     pub(crate) fn union_bytes<'a>(all: impl Iterator<Item = &'a Self>, threads: Threads) -> usize {
         let (mut tokens, mut words, mut long) = (0, 0, 0);
         let mut contents = Added::Integers { count: 0, negative: 0, greatest: 0 };
@@ -133,9 +133,9 @@ impl Dictionary {
         // these twice, as they are found and with their new ids.
         3 * tokens * size_of::<u32>()
             + words * size_of::<(u64, u32)>()
-            + Table::<Found<WordSlot>>::bytes_in_shares(words, 2 * shares(threads, words))
+            + Table::<FoundToken<WordSlot>>::bytes_in_shares(words, 2 * shares(threads, words))
             + words * size_of::<WordSlot>()
-            + Table::<Found<LongSlot>>::bytes_in_shares(long, shares(threads, long))
+            + Table::<FoundToken<LongSlot>>::bytes_in_shares(long, shares(threads, long))
             + long * size_of::<LongSlot>()
             + Self::default().growth(contents)
     }
@@ -151,10 +151,10 @@ impl Union<'_> {
         let direct = self.direct()?;
         let places = direct.len() as u64;
         let is_word =
-            |found: &Found<WordSlot>, _: usize, slot: &WordSlot| found.slot.word == slot.word;
+            |found: &FoundToken<WordSlot>, _: usize, slot: &WordSlot| found.slot.word == slot.word;
         let words = self.tables(|d| &d.words, |slot| slot.word < places, is_word)?;
         let negative = self.tables(|d| &d.negative, |_| false, is_word)?;
-        let is_long = |found: &Found<LongSlot>, dictionary: usize, slot: &LongSlot| {
+        let is_long = |found: &FoundToken<LongSlot>, dictionary: usize, slot: &LongSlot| {
             found.slot.hash == slot.hash && self.bytes_of(found) == self.bytes(dictionary, slot)
         };
         let long = self.tables(|d| &d.long, |_| false, is_long)?;
@@ -211,7 +211,7 @@ impl Union<'_> {
         &self.dictionaries[dictionary].arena[slot.start as usize..][..slot.len as usize]
     }
 
-    fn bytes_of(&self, found: &Found<LongSlot>) -> &[u8] {
+    fn bytes_of(&self, found: &FoundToken<LongSlot>) -> &[u8] {
         self.bytes(found.dictionary as usize, &found.slot)
     }
 
@@ -274,13 +274,13 @@ impl Union<'_> {
         &self,
         table: impl Fn(&Dictionary) -> &Table<S> + Sync,
         skip: impl Fn(&S) -> bool + Sync,
-        is_same: impl Fn(&Found<S>, usize, &S) -> bool + Sync,
-    ) -> Result<Vec<Table<Found<S>>>> {
+        is_same: impl Fn(&FoundToken<S>, usize, &S) -> bool + Sync,
+    ) -> Result<Vec<Table<FoundToken<S>>>> {
         let tokens = self.dictionaries.iter().map(|d| table(d).len()).sum();
         let threads = threads_for(self.threads, STEPS_PER_TOKEN * tokens);
         let shares = shares(threads, tokens);
         map(threads, (0..shares).collect(), |share| {
-            let mut found = Table::<Found<S>>::with_shares(shares);
+            let mut found = Table::<FoundToken<S>>::with_shares(shares);
             for (number, dictionary) in self.dictionaries.iter().enumerate() {
                 self.cancel.check()?;
                 let table = table(dictionary);
@@ -295,7 +295,7 @@ impl Union<'_> {
                         }
                         None => {
                             let slot = slot.with_id(at);
-                            found.insert(Found { slot, dictionary: number as u32, first: at });
+                            found.insert(FoundToken { slot, dictionary: number as u32, first: at });
                         }
                     }
                 }
@@ -341,11 +341,11 @@ impl Union<'_> {
     /// One table of tokens with their new ids.
     fn table<S: TokenSlot>(
         &self,
-        shares: &[Table<Found<S>>],
+        shares: &[Table<FoundToken<S>>],
         skip: impl Fn(&S) -> bool + Sync,
         ids: &[u32],
     ) -> Result<Table<S>> {
-        let kept = |share: &Table<Found<S>>| {
+        let kept = |share: &Table<FoundToken<S>>| {
             let tokens = share.iter().filter(|found| !skip(&found.slot));
             tokens.map(|found| found.slot.with_id(ids[found.first as usize])).collect()
         };
@@ -357,11 +357,11 @@ impl Union<'_> {
     /// One table of long tokens with their new ids, and their bytes.
     fn long(
         &self,
-        shares: Vec<Table<Found<LongSlot>>>,
+        shares: Vec<Table<FoundToken<LongSlot>>>,
         ids: &[u32],
     ) -> Result<(Table<LongSlot>, Vec<u8>)> {
         let threads = threads_for(self.threads, shares.iter().map(Table::len).sum());
-        let bytes_of = |share: &Table<Found<LongSlot>>| {
+        let bytes_of = |share: &Table<FoundToken<LongSlot>>| {
             share.iter().map(|found| found.slot.len as usize).sum::<usize>()
         };
         let lens: Vec<usize> = shares.iter().map(bytes_of).collect();
@@ -392,7 +392,7 @@ impl Union<'_> {
 
 /// Takes integers into the array that are dense now that all tokens are known. They are found
 /// there, not in the table.
-fn widen(direct: &mut Vec<u32>, words: &[Table<Found<WordSlot>>], ids: &[u32], limit: u64) {
+fn widen(direct: &mut Vec<u32>, words: &[Table<FoundToken<WordSlot>>], ids: &[u32], limit: u64) {
     let all = || words.iter().flat_map(Table::iter);
     let dense = all().map(|found| found.slot.word).filter(|&word| word < limit);
     let Some(greatest) = dense.max() else { return };

@@ -28,13 +28,13 @@ const ENDS: usize = 2 * FANOUT;
 
 /// The shape of a tree over some panels.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Shape {
+pub(super) struct TreeShape {
     pub panels: u32,
     /// Nodes of each level, from those over panels on.
     pub levels: [u32; 8],
 }
 
-impl Shape {
+impl TreeShape {
     pub(super) fn of(points: usize) -> Self {
         let panels = points.div_ceil(PANEL) as u32;
         let mut levels = [0; 8];
@@ -62,7 +62,7 @@ impl Shape {
 /// Points of one length with boxes.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Tree<'a> {
-    pub shape: Shape,
+    pub shape: TreeShape,
     /// The length of a point.
     pub dimensions: usize,
     /// The dimensions of boxes.

@@ -4,14 +4,14 @@ use std::mem::size_of;
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::boxes::{BOX_DIMS, PANEL, Shape, Tree, fill_nodes, fill_panels, node_len};
+use super::boxes::{BOX_DIMS, PANEL, Tree, TreeShape, fill_nodes, fill_panels, node_len};
 use super::images::{Axes, MOST_PLAIN};
-use super::order::{Points, sort};
+use super::order::{PartialPoints, sort};
 use crate::engine::{ItemId, PrepareContext};
 use crate::error::Result;
 use crate::simd::Simd;
 use crate::util::parallel::{filled, for_each, steps_per_task, threads_for};
-use crate::vector::bounds::{Frame, Limits, Rounded, is_far};
+use crate::vector::bounds::{DistanceLimits, Frame, Rounded, is_far};
 use crate::vector::boxes::LANES;
 use crate::vector::collection::{Run, Vectors};
 use crate::vector::middle::spread;
@@ -62,7 +62,7 @@ pub(in crate::vector) struct VectorIndex {
 #[derive(Debug)]
 pub(super) struct Partners<'a> {
     /// The tree with the places of its points, and what its distances prove.
-    pub tree: Option<(PlacedTree<'a>, Limits)>,
+    pub tree: Option<(PlacedTree<'a>, DistanceLimits)>,
     /// The ranks of those that only the function decides.
     pub others: Range<u32>,
 }
@@ -76,7 +76,7 @@ pub(super) struct PlacedTree<'a> {
     axes: Option<&'a Axes>,
     dims: [usize; BOX_DIMS],
     dim_count: usize,
-    shape: Shape,
+    shape: TreeShape,
     width: usize,
     panels: &'a [f32],
     nodes: &'a [f32],
@@ -227,12 +227,12 @@ impl VectorIndex {
             Some(axes) => (0..axes.width()).collect(),
             None => best_dims(&coordinates, width),
         };
-        let of_points = Points { coordinates: &coordinates, stride: width, dims: &dims };
+        let of_points = PartialPoints { coordinates: &coordinates, stride: width, dims: &dims };
         let mut sorted = points;
         sort(of_points, &mut sorted, context.threads, context.cancel)?;
         let first = self.items.len() as u32;
         let count = sorted.len();
-        let shape = Shape::of(count);
+        let shape = TreeShape::of(count);
         let mut grove = Grove {
             ranks: first..first + run.items.len() as u32,
             points: count as u32,
@@ -374,7 +374,7 @@ impl VectorIndex {
     fn tree(&self, grove: &Grove) -> PlacedTree<'_> {
         let mut dims = [0; BOX_DIMS];
         dims.iter_mut().zip(grove.dims).for_each(|(place, dim)| *place = usize::from(dim));
-        let (shape, width) = (Shape::of(grove.points as usize), grove.width as usize);
+        let (shape, width) = (TreeShape::of(grove.points as usize), grove.width as usize);
         let node_len = node_len(usize::from(grove.dim_count));
         PlacedTree {
             first_rank: grove.ranks.start,

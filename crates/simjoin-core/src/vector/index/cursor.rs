@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use super::boxes::{FANOUT, PANEL};
 use super::built::VectorIndex;
-use super::visit::{Hit, PAUSE, Visit, go_on};
+use super::visit::{PAUSE, PanelHit, Visit, go_on};
 use crate::engine::{
     self, Collection, Funnel, ItemId, Match, MatchBuffer, MatchNeed, MatchSpec, Pairing,
-    RowPairCounts, Work, Worker,
+    RowPairCounts, Worker, WorkerProgress,
 };
 use crate::error::Result;
 use crate::memory::Reservation;
@@ -21,14 +21,14 @@ use crate::vector::verify::is_match;
 
 /// About the bytes of a cursor, besides the order of a unit's items and a point.
 pub(in crate::vector) const CURSOR_BYTES: usize =
-    2 * (PAUSE + FANOUT) * size_of::<Hit>() + size_of::<Probe>() + 4096;
+    2 * (PAUSE + FANOUT) * size_of::<PanelHit>() + size_of::<ProbeVector>() + 4096;
 
 /// Steps between two looks at the clock.
 const STEPS: usize = 1 << 10;
 
 /// A unit on its way.
 #[derive(Debug)]
-struct Unit {
+struct CurrentUnit {
     items: Arc<Vectors>,
     /// The items that have not been taken up, as places of `order`, or by number where that is empty.
     rest: Range<usize>,
@@ -38,7 +38,7 @@ struct Unit {
 
 /// A probe vector on its way.
 #[derive(Debug)]
-struct Probe {
+struct ProbeVector {
     item: ItemId,
     /// Its rank, where each unordered pair is decided once.
     own: Option<u32>,
@@ -58,12 +58,12 @@ pub(super) struct IndexWorker {
     threshold: Threshold,
     orders: ArgumentOrder,
     spec: MatchSpec,
-    unit: Option<Unit>,
-    probe: Option<Probe>,
+    unit: Option<CurrentUnit>,
+    probe: Option<ProbeVector>,
     /// The probe vector, rounded, and room for its image.
     point: Vec<f32>,
     image: [f32; LANES],
-    hits: Vec<Hit>,
+    hits: Vec<PanelHit>,
     counts: RowPairCounts,
     funnel: Funnel,
     reservation: Reservation,
@@ -129,7 +129,7 @@ impl IndexWorker {
         });
         let others = partners.others;
         self.hits.clear();
-        self.probe = Some(Probe { item, own, rounded, visit, others, hit: 0, near: 0 });
+        self.probe = Some(ProbeVector { item, own, rounded, visit, others, hit: 0, near: 0 });
         Ok(true)
     }
 
@@ -255,18 +255,18 @@ impl IndexWorker {
     }
 
     /// Works for some steps.
-    fn advance(&mut self, matches: &mut MatchBuffer) -> Result<Work> {
+    fn advance(&mut self, matches: &mut MatchBuffer) -> Result<WorkerProgress> {
         let mut steps = 0;
         while steps < STEPS {
             steps += 1;
             if self.probe.is_none() {
                 if !self.next_probe()? {
-                    return Ok(Work::Done);
+                    return Ok(WorkerProgress::Done);
                 }
                 continue;
             }
             if matches.is_full() {
-                return Ok(Work::Full);
+                return Ok(WorkerProgress::Full);
             }
             let partner = match self.next_partner() {
                 Some(partner) => partner,
@@ -284,7 +284,7 @@ impl IndexWorker {
                 self.probe = None;
             }
         }
-        Ok(Work::More)
+        Ok(WorkerProgress::More)
     }
 }
 
@@ -303,14 +303,14 @@ impl Worker for IndexWorker {
                 rest = 0..order.len();
             }
         }
-        self.unit = Some(Unit { items, rest, order });
+        self.unit = Some(CurrentUnit { items, rest, order });
         Ok(())
     }
 
-    fn work(&mut self, matches: &mut MatchBuffer) -> Result<Work> {
+    fn work(&mut self, matches: &mut MatchBuffer) -> Result<WorkerProgress> {
         let worked = self.advance(matches);
         matches.count(std::mem::take(&mut self.counts));
-        if let Ok(Work::Done) = worked
+        if let Ok(WorkerProgress::Done) = worked
             && let Some(unit) = self.unit.take()
         {
             self.reservation.shrink(unit.order.len() * size_of::<ItemId>());

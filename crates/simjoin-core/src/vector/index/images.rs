@@ -9,7 +9,7 @@ use std::mem::size_of;
 use crate::engine::PrepareContext;
 use crate::error::Result;
 use crate::simd::Simd;
-use crate::vector::bounds::{Frame, Limits, SUMS, U32};
+use crate::vector::bounds::{DistanceLimits, Frame, SUMS, U32};
 use crate::vector::boxes::LANES;
 use crate::vector::collection::{Run, Vectors};
 use crate::vector::middle::spread;
@@ -106,7 +106,7 @@ impl Axes {
     ///
     /// A partner has a norm of ‖x̂‖ + ‖x̂ − ŷ‖ at most. A coordinate is off by [`Basis::slack`] at most, an image by
     /// √q times that, and the sum of q squares by (q + 4)·u of its value.
-    pub(super) fn limits(&self, limits: Limits, square: f64) -> Option<Limits> {
+    pub(super) fn limits(&self, limits: DistanceLimits, square: f64) -> Option<DistanceLimits> {
         let far = f64::from(limits.reject).sqrt() * (1.0 + SUMS);
         let of_partner = (square.sqrt() + far) * (1.0 + SUMS);
         let slack = |square: f64| f64::from(self.basis.slack(square, 0.0));
@@ -116,6 +116,6 @@ impl Axes {
         let gamma = (width + 8.0) * U32 * 1.01 + SUMS;
         let reject = most * most * (1.0 + gamma) + (width + 1.0) * 1e-42;
         let float = (reject as f32).next_up();
-        float.is_finite().then_some(Limits { reject: float, accept: 0.0 })
+        float.is_finite().then_some(DistanceLimits { reject: float, accept: 0.0 })
     }
 }

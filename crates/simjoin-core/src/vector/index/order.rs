@@ -9,7 +9,7 @@ use crate::vector::middle::spread;
 
 /// Some points, of which a few coordinates matter.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Points<'a> {
+pub(super) struct PartialPoints<'a> {
     /// `stride` coordinates for each point.
     pub coordinates: &'a [f32],
     pub stride: usize,
@@ -17,7 +17,7 @@ pub(super) struct Points<'a> {
     pub dims: &'a [usize],
 }
 
-impl Points<'_> {
+impl PartialPoints<'_> {
     #[inline]
     fn at(&self, point: u32, dim: usize) -> f32 {
         self.coordinates[point as usize * self.stride + dim]
@@ -61,7 +61,7 @@ fn first_half(len: usize) -> usize {
 }
 
 /// Cuts points at a median; the place of the cut, unless they are few.
-fn cut(points: Points<'_>, order: &mut [u32], cancel: &CancelFlag) -> Result<Option<usize>> {
+fn cut(points: PartialPoints<'_>, order: &mut [u32], cancel: &CancelFlag) -> Result<Option<usize>> {
     if order.len() <= PANEL {
         return Ok(None);
     }
@@ -85,7 +85,7 @@ fn cut(points: Points<'_>, order: &mut [u32], cancel: &CancelFlag) -> Result<Opt
 ///
 /// When the work is cancelled.
 pub(super) fn sort(
-    points: Points<'_>,
+    points: PartialPoints<'_>,
     order: &mut [u32],
     threads: Threads,
     cancel: &CancelFlag,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::boxes::PANEL;
 use super::built::{VectorIndex, best_dims};
 use super::images::{Axes, MOST_PLAIN};
-use super::visit::{Hit, Visit, go_on};
+use super::visit::{PanelHit, Visit, go_on};
 use crate::engine::{ItemId, MatchNeed, MatchSpec, Pairing, PrepareContext};
 use crate::error::Result;
 use crate::simd::Simd;
@@ -18,7 +18,7 @@ use crate::vector::middle::spread;
 
 /// An index that pays, with the figures of a probe's way through it.
 #[derive(Debug)]
-pub(in crate::vector) struct Sampled {
+pub(in crate::vector) struct SampledIndex {
     pub index: Arc<VectorIndex>,
     /// The time that all probes take, in nanoseconds of a core.
     pub nanos: f64,
@@ -62,7 +62,7 @@ fn time_of_image(d: usize) -> f64 {
 
 /// The nodes, panels and pairs that a probe meets on its way, on average.
 #[derive(Debug, Clone, Copy, Default)]
-struct Met {
+struct ProbeCosts {
     nodes: f64,
     panels: f64,
     /// Pairs that images leave open.
@@ -77,7 +77,7 @@ pub(in crate::vector) fn least_of_index(vectors: &Vectors, spec: &MatchSpec) -> 
     const FIRST_NUMBER: f64 = 4.0;
     let d = widest(vectors);
     let first = FIRST_NUMBER * (FIRST * d) as f64;
-    let met = Met { nodes: 1.0, panels: 1.0, open: 0.0 };
+    let met = ProbeCosts { nodes: 1.0, panels: 1.0, open: 0.0 };
     first + making(vectors.len().into(), d) + visiting(vectors, spec, met)
 }
 
@@ -86,8 +86,8 @@ fn widest(vectors: &Vectors) -> usize {
 }
 
 /// The time of all probes, each of which meets so much.
-fn visiting(vectors: &Vectors, spec: &MatchSpec, met: Met) -> f64 {
-    let Met { nodes, panels, open } = met;
+fn visiting(vectors: &Vectors, spec: &MatchSpec, met: ProbeCosts) -> f64 {
+    let ProbeCosts { nodes, panels, open } = met;
     let d = widest(vectors);
     let width = d.min(MOST_PLAIN) as f64;
     let (of_boxes, of_panel) =
@@ -113,7 +113,7 @@ pub(in crate::vector) fn sample(
     spec: &MatchSpec,
     pairs: f64,
     context: PrepareContext<'_>,
-) -> Result<Option<Sampled>> {
+) -> Result<Option<SampledIndex>> {
     /// The greatest share of the panels of the first index that a probe may meet.
     const MOST_SHARE: f64 = 0.3;
     /// Estimates are off by less.
@@ -123,8 +123,8 @@ pub(in crate::vector) fn sample(
         return Ok(None);
     }
     // Panels that probes meet in the time of all pairs.
-    let [least, of_one] =
-        [0.0, 1.0].map(|panels| visiting(vectors, spec, Met { panels, ..Met::default() }));
+    let [least, of_one] = [0.0, 1.0]
+        .map(|panels| visiting(vectors, spec, ProbeCosts { panels, ..ProbeCosts::default() }));
     let panels = OFF * (pairs - least).max(0.0) / (of_one - least);
     let most_share = (panels * PANEL as f64 / count as f64).min(MOST_SHARE);
     if is_hopeless(vectors, threshold, (pairs, most_share), context)? {
@@ -147,7 +147,7 @@ pub(in crate::vector) fn sample(
         let met = visits(&some, spec, most);
         context.reservation.shrink(some.bytes);
         // Of the whole index images leave as much of the points open.
-        let least = Met { open: met.open * step as f64, ..met };
+        let least = ProbeCosts { open: met.open * step as f64, ..met };
         if met.panels > most || visiting(vectors, spec, least) >= pairs {
             return Ok(None);
         }
@@ -161,7 +161,7 @@ pub(in crate::vector) fn sample(
         context.reservation.shrink(index.bytes);
         return Ok(None);
     }
-    Ok(Some(Sampled { index: Arc::new(index), nanos }))
+    Ok(Some(SampledIndex { index: Arc::new(index), nanos }))
 }
 
 /// Whether more than a share of the vectors lie within reach of a probe in the dimensions of boxes alone, as a
@@ -231,7 +231,7 @@ fn is_hopeless(
 
 /// Sends some probes through an index. The rest are left out once so many panels have been met that a probe meets
 /// more than `most` on average in any case.
-fn visits(index: &VectorIndex, spec: &MatchSpec, most: f64) -> Met {
+fn visits(index: &VectorIndex, spec: &MatchSpec, most: f64) -> ProbeCosts {
     let vectors = &index.vectors;
     let (mut nodes, mut panels, mut open, mut probes) = (0, 0, 0, 0.0);
     let (mut point, mut image, mut hits) = (vec![], [0.0; LANES], vec![]);
@@ -258,7 +258,7 @@ fn visits(index: &VectorIndex, spec: &MatchSpec, most: f64) -> Met {
             hits.clear();
             go_on(spec.simd, &placed.tree(), visitor, limits, &mut visit, &mut hits);
             if placed.has_images() {
-                open += hits.iter().map(|hit: &Hit| hit.near.count_ones()).sum::<u32>();
+                open += hits.iter().map(|hit: &PanelHit| hit.near.count_ones()).sum::<u32>();
             }
         }
         nodes += visit.nodes;
@@ -267,7 +267,7 @@ fn visits(index: &VectorIndex, spec: &MatchSpec, most: f64) -> Met {
     }
     let probes = f64::max(probes, 1.0);
     let [nodes, panels] = [nodes, panels].map(|number: u64| number as f64 / probes);
-    Met { nodes, panels, open: f64::from(open) / probes }
+    ProbeCosts { nodes, panels, open: f64::from(open) / probes }
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 
 use super::VectorIndex;
-use super::boxes::{FANOUT, PANEL, Shape};
+use super::boxes::{FANOUT, PANEL, TreeShape};
 use crate::engine::GpuOptions;
 use crate::engine::{
     Funnel, Match, MatchBuffer, MatchNeed, MatchSpec, Orders, PrepareContext, ProbeUnit, Progress,
@@ -229,11 +229,11 @@ fn indexes_find_the_pairs_of_the_definition() {
 #[test]
 fn trees_have_a_root() {
     for points in [1, PANEL, PANEL + 1, FANOUT * PANEL, FANOUT * PANEL + 1, 1_000_000] {
-        let shape = Shape::of(points);
+        let shape = TreeShape::of(points);
         assert_eq!(shape.levels[shape.height() - 1], 1, "{points}");
         assert_eq!(shape.panels as usize, points.div_ceil(PANEL));
     }
-    assert_eq!(Shape::of(0).height(), 0);
+    assert_eq!(TreeShape::of(0).height(), 0);
 }
 
 #[test]

@@ -2,11 +2,11 @@
 
 use super::boxes::{BOX_DIMS, FANOUT, PANEL, Tree, node_len};
 use crate::simd::{Floats, Simd, kernels};
-use crate::vector::bounds::Limits;
+use crate::vector::bounds::DistanceLimits;
 
 /// Points of a panel that may be partners.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Hit {
+pub(super) struct PanelHit {
     pub panel: u32,
     /// 0, or so many panels from this one on have partners alone.
     pub whole: u32,
@@ -57,9 +57,9 @@ kernels! {
     pub(super) fn visit[F: Floats, const BOXES: usize](
         tree: &Tree<'_>,
         point: &[f32],
-        limits: Limits,
+        limits: DistanceLimits,
         visit: &mut Visit,
-        hits: &mut Vec<Hit>,
+        hits: &mut Vec<PanelHit>,
     ) {
         let d = tree.dimensions;
         let (q, len) = (tree.dims.len(), node_len(tree.dims.len()));
@@ -122,7 +122,7 @@ kernels! {
                         let child = first + whole.trailing_zeros();
                         whole &= whole - 1;
                         let panel = child << (4 * level);
-                        hits.push(Hit { panel, whole: 1 << (4 * level), near: 0, sure: 0 });
+                        hits.push(PanelHit { panel, whole: 1 << (4 * level), near: 0, sure: 0 });
                     }
                 }
                 if level > 0 {
@@ -156,7 +156,7 @@ kernels! {
                     let near = !F::less(reject, sum);
                     if near != 0 {
                         let sure = F::less(sum, accept);
-                        hits.push(Hit { panel: first + child, whole: 0, near, sure });
+                        hits.push(PanelHit { panel: first + child, whole: 0, near, sure });
                     }
                 }
             }
@@ -169,9 +169,9 @@ pub(super) fn go_on(
     simd: Simd,
     tree: &Tree<'_>,
     point: &[f32],
-    limits: Limits,
+    limits: DistanceLimits,
     state: &mut Visit,
-    hits: &mut Vec<Hit>,
+    hits: &mut Vec<PanelHit>,
 ) {
     match tree.dims.len() {
         2 => visit::<2>(simd, tree, point, limits, state, hits),

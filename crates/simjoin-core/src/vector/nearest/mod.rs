@@ -12,7 +12,7 @@ mod side;
 
 pub use self::on_devices::{Declined, NearestOnDevices, NearestVectors, SideNumbers};
 use self::side::SideColumn;
-use super::bands::{Band, Bands};
+use super::bands::{Bands, NeighbourBand};
 use super::metric::Metric;
 use crate::engine::{DeviceChoice, NeighbourRequest, NeighbourSearch, Neighbours};
 use crate::error::Result;
@@ -88,7 +88,7 @@ pub(super) fn neighbours(
         }
     }
     if on_host {
-        match host::Search::new(metric, request, &left, right.as_ref()).find()? {
+        match host::HostSearch::new(metric, request, &left, right.as_ref()).find()? {
             Ok(bands) => {
                 return Ok(NeighbourSearch::Found(in_rows(request, bands, &left, columns)));
             }
@@ -143,7 +143,7 @@ fn in_rows(
     let (starts, counts) = (vec![0; count], vec![0; count]);
     let (partners, values, memory) = (vec![], vec![], vec![]);
     let mut neighbours = Neighbours { starts, counts, partners, values, device, memory };
-    for Band { rows, starts, counts, columns, values, memory, .. } in bands {
+    for NeighbourBand { rows, starts, counts, columns, values, memory, .. } in bands {
         neighbours.memory.push(memory);
         let before = neighbours.partners.len() as u32;
         if neighbours.partners.is_empty() {

@@ -9,13 +9,13 @@ use crate::memory::Reservation;
 use crate::util::cancel::CancelFlag;
 use crate::vector::metric::Metric;
 use crate::vector::middle::{Middle, is_usual, spread};
-use crate::vector::numbers::{Numbers, Row, holds_vectors};
+use crate::vector::numbers::{NumberColumn, NumberRow, holds_vectors};
 use crate::vector::width::Vector;
 
 /// The vectors among the rows of a side, but for those with NaN, numbered in their order.
 #[derive(Debug)]
 pub(super) struct SideColumn {
-    columns: Vec<Numbers>,
+    columns: Vec<NumberColumn>,
     /// By vector: the batch, and the row there.
     vectors: Vec<(u32, u32)>,
     /// By vector: its place among the rows of the side.
@@ -51,17 +51,17 @@ impl SideColumn {
             if !holds_vectors(column.data_type()) {
                 return Ok(Err(format!("a column of {}", column.data_type())));
             }
-            let numbers = Numbers::try_new(&column)?;
+            let numbers = NumberColumn::try_new(&column)?;
             let end = start + *count as u32;
             while let Some((place, row)) = rows.next_if(|(_, row)| **row < end) {
                 match numbers.row((row - start) as usize) {
-                    Row::Null => {}
+                    NumberRow::Null => {}
                     // The function looks at the length of these before.
-                    Row::WithNull(_) if metric.measures_nulls() => {
+                    NumberRow::WithNull(_) if metric.measures_nulls() => {
                         return Ok(Err("vectors with NULL".to_string()));
                     }
-                    Row::WithNull(_) => {}
-                    Row::Vector(range) => {
+                    NumberRow::WithNull(_) => {}
+                    NumberRow::Vector(range) => {
                         let len = u32::try_from(range.len()).unwrap_or(u32::MAX);
                         if dimensions != 0 && len != dimensions || len == 0 {
                             return Ok(Err("vectors of several lengths".to_string()));
@@ -82,12 +82,12 @@ impl SideColumn {
     }
 
     /// The numbers of a vector: the column that has them, and where they lie there.
-    fn place(&self, number: usize) -> (&Numbers, Range<usize>) {
+    fn place(&self, number: usize) -> (&NumberColumn, Range<usize>) {
         let (batch, row) = self.vectors[number];
         let numbers = &self.columns[batch as usize];
         match numbers.row(row as usize) {
-            Row::Vector(range) => (numbers, range),
-            Row::Null | Row::WithNull(_) => (numbers, 0..0),
+            NumberRow::Vector(range) => (numbers, range),
+            NumberRow::Null | NumberRow::WithNull(_) => (numbers, 0..0),
         }
     }
 
@@ -103,7 +103,11 @@ impl SideColumn {
     }
 
     /// Gives the pieces of vectors at some places of all their numbers, each with where it begins there.
-    fn for_each(&self, places: Range<usize>, mut give: impl FnMut(&Numbers, Range<usize>, usize)) {
+    fn for_each(
+        &self,
+        places: Range<usize>,
+        mut give: impl FnMut(&NumberColumn, Range<usize>, usize),
+    ) {
         let dimensions = self.dimensions.max(1) as usize;
         let mut place = places.start;
         while place < places.end {

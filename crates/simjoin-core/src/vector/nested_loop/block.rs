@@ -9,7 +9,7 @@ use crate::engine::ItemId;
 use crate::vector::aligned::Aligned;
 use crate::vector::boxes::{BLOCK_ITEMS, Boxes, Extent};
 use crate::vector::collection::Vectors;
-use crate::vector::filter::{Bound, Bounds, Filter, RowBounds};
+use crate::vector::filter::{Bound, Filter, ProductBounds, RowBounds};
 use crate::vector::tile::{Element, PANEL, RowLayout};
 
 /// Probe vectors that meet a panel while it lies in the cache, at least, where there are as many.
@@ -17,16 +17,16 @@ pub const BLOCK: usize = 8 * RowLayout::LANES.unit;
 
 const _: () = assert!(BLOCK.is_multiple_of(RowLayout::TILES.unit));
 
-/// How much is compared at once.
+/// The rows and panels that are compared at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Batch {
+pub(super) struct BlockSize {
     /// Probe vectors that meet a panel while it lies in the cache, at most.
     pub rows: usize,
     /// Panels that a block meets before its survivors are decided.
     pub panels: usize,
 }
 
-impl Batch {
+impl BlockSize {
     pub(super) const LEAST: Self = Self { rows: BLOCK, panels: 2 };
 
     /// A matrix unit multiplies faster than memory beyond the caches of a core brings panels, and takes time
@@ -223,6 +223,6 @@ impl<F: Filter> Block<F> {
 }
 
 /// The bounds of a row that matches nothing.
-fn never<F: Filter>() -> Bounds<Bound<F>> {
-    Bounds { reject: F::Element::NEVER, accept: F::Element::UNSURE }
+fn never<F: Filter>() -> ProductBounds<Bound<F>> {
+    ProductBounds { reject: F::Element::NEVER, accept: F::Element::UNSURE }
 }

@@ -5,17 +5,17 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::block::{Batch, Block};
+use super::block::{Block, BlockSize};
 use super::counts::{Counted, lanes_of};
 use super::panels::BuildPanels;
 use crate::engine::{
-    self, Collection, Funnel, ItemId, Match, MatchBuffer, MatchNeed, Pairing, RowPairCounts, Work,
-    Worker,
+    self, Collection, Funnel, ItemId, Match, MatchBuffer, MatchNeed, Pairing, RowPairCounts,
+    Worker, WorkerProgress,
 };
 use crate::error::Result;
 use crate::memory::Reservation;
 use crate::vector::collection::{Vectors, check_lens};
-use crate::vector::filter::{Bounds, Filter, RowBounds};
+use crate::vector::filter::{Filter, ProductBounds, RowBounds};
 use crate::vector::metric::{Decision, Joining, Metric};
 use crate::vector::nan::ASKING_BYTES;
 use crate::vector::tile::{Element, Heads, PANEL, Rows, for_each_lane, products_by_heads};
@@ -38,12 +38,13 @@ const WAITING: usize = 64;
 const COMPARED: usize = 1 << 23;
 
 /// About the bytes of a cursor, besides the vectors of its block.
-pub const CURSOR_BYTES: usize = batch_bytes(Batch::LEAST) + FEW_LISTED * size_of::<u32>() + 4096;
+pub const CURSOR_BYTES: usize =
+    batch_bytes(BlockSize::LEAST) + FEW_LISTED * size_of::<u32>() + 4096;
 
 /// A bound on the bytes that a batch takes, besides the vectors of its block.
-const fn batch_bytes(batch: Batch) -> usize {
+const fn batch_bytes(batch: BlockSize) -> usize {
     (batch.pairs() + WAITING) * size_of::<Survivor>()
-        + batch.rows * (2 * size_of::<Bounds>() + size_of::<RowBounds<f32>>())
+        + batch.rows * (2 * size_of::<ProductBounds>() + size_of::<RowBounds<f32>>())
 }
 
 /// Dimensions compared in `f64` between two looks at the clock.
@@ -60,7 +61,7 @@ struct Survivor {
 
 /// A unit on its way.
 #[derive(Debug)]
-struct Unit {
+struct CurrentUnit {
     items: Arc<Vectors>,
     /// The items that no block has taken.
     rest: Range<ItemId>,
@@ -71,8 +72,8 @@ struct Unit {
 pub(super) struct NestedLoopWorker<F: Filter> {
     side: Arc<BuildPanels<F>>,
     join: Joining,
-    unit: Option<Unit>,
-    batch: Batch,
+    unit: Option<CurrentUnit>,
+    batch: BlockSize,
     block: Block<F>,
     /// Panels that are listed at once, where they are more than a few.
     most_listed: usize,
@@ -105,9 +106,9 @@ impl<F: Filter> NestedLoopWorker<F> {
         reservation.try_grow(CURSOR_BYTES + numbers * size_of::<F::Element>())?;
         let mut block = Block::new(layout);
         block.numbers.make_room(numbers);
-        let best = Batch::of(layout);
-        let more = batch_bytes(best).saturating_sub(batch_bytes(Batch::LEAST));
-        let batch = if reservation.try_grow(more).is_ok() { best } else { Batch::LEAST };
+        let best = BlockSize::of(layout);
+        let more = batch_bytes(best).saturating_sub(batch_bytes(BlockSize::LEAST));
+        let batch = if reservation.try_grow(more).is_ok() { best } else { BlockSize::LEAST };
         Ok(Self {
             side,
             join,
@@ -147,7 +148,7 @@ impl<F: Filter> NestedLoopWorker<F> {
     fn next_block(&mut self) -> Result<bool> {
         let side = Arc::clone(&self.side);
         let Some(unit) = &mut self.unit else { return Ok(false) };
-        let Unit { items, rest, .. } = unit;
+        let CurrentUnit { items, rest, .. } = unit;
         if rest.start >= rest.end {
             return Ok(false);
         }
@@ -168,7 +169,7 @@ impl<F: Filter> NestedLoopWorker<F> {
         let count = (first..end).take_while(is_alike).count();
         let key = run.key;
         let count = self.make_room(count, dimensions)?;
-        let Some(Unit { rest, .. }) = &mut self.unit else { return Ok(false) };
+        let Some(CurrentUnit { rest, .. }) = &mut self.unit else { return Ok(false) };
         rest.start = first + count as ItemId;
         self.block.items = first..rest.start;
         self.block.panels = 0..0;
@@ -192,7 +193,7 @@ impl<F: Filter> NestedLoopWorker<F> {
 
     /// Converts the vectors of the block, or takes up its pairs where they are few.
     fn begin_block(&mut self) {
-        let Some(Unit { items, .. }) = &self.unit else { return };
+        let Some(CurrentUnit { items, .. }) = &self.unit else { return };
         self.block.clear();
         let Block { items: range, partners, .. } = &self.block;
         if range.len() * partners.len() > FEW_PAIRS {
@@ -338,7 +339,7 @@ impl<F: Filter> NestedLoopWorker<F> {
         if pair.known.is_some() {
             return pair.known;
         }
-        let Some(Unit { items, .. }) = &self.unit else { return Some(Decision::Neither) };
+        let Some(CurrentUnit { items, .. }) = &self.unit else { return Some(Decision::Neither) };
         let build = &self.side.vectors;
         if !items.is_vector(pair.probe) || !build.is_vector(pair.build) {
             return Some(Decision::Neither);
@@ -355,7 +356,7 @@ impl<F: Filter> NestedLoopWorker<F> {
 
     /// Asks the function for what is left: those are survivors again.
     fn ask(&mut self) -> Result<()> {
-        let Some(Unit { items, .. }) = &self.unit else { return Ok(()) };
+        let Some(CurrentUnit { items, .. }) = &self.unit else { return Ok(()) };
         let build = &self.side.vectors;
         self.survivors.clear();
         self.decided = 0;
@@ -379,7 +380,7 @@ impl<F: Filter> NestedLoopWorker<F> {
     }
 
     /// Decides survivors; why it stopped, unless all are decided.
-    fn decide(&mut self, matches: &mut MatchBuffer) -> Result<Option<Work>> {
+    fn decide(&mut self, matches: &mut MatchBuffer) -> Result<Option<WorkerProgress>> {
         let Counted { pairs, rows: mut counts } = std::mem::take(&mut self.counted);
         self.funnel.candidates += pairs;
         self.funnel.matches += pairs;
@@ -387,7 +388,7 @@ impl<F: Filter> NestedLoopWorker<F> {
         while let Some(&pair) = self.survivors.get(self.decided) {
             if matches.is_full() {
                 matches.count(counts);
-                return Ok(Some(Work::Full));
+                return Ok(Some(WorkerProgress::Full));
             }
             if work > DIMENSIONS {
                 break;
@@ -418,11 +419,11 @@ impl<F: Filter> NestedLoopWorker<F> {
         }
         matches.count(counts);
         if self.decided < self.survivors.len() {
-            return Ok(Some(Work::More));
+            return Ok(Some(WorkerProgress::More));
         }
         if !self.asked.is_empty() {
             self.ask()?;
-            return Ok(Some(Work::More));
+            return Ok(Some(WorkerProgress::More));
         }
         self.survivors.clear();
         self.decided = 0;
@@ -431,7 +432,7 @@ impl<F: Filter> NestedLoopWorker<F> {
 
     /// Counts the pairs of rows of two items that match.
     fn count(&self, pair: Survivor, counts: &mut RowPairCounts) {
-        let Some(Unit { items, .. }) = &self.unit else { return };
+        let Some(CurrentUnit { items, .. }) = &self.unit else { return };
         let groups = [items.groups(), self.side.vectors.groups()];
         *counts += RowPairCounts::of(self.join.spec.pairing(), groups, [pair.probe, pair.build]);
     }
@@ -441,11 +442,11 @@ impl<F: Filter> Worker for NestedLoopWorker<F> {
     type Items = Vectors;
 
     fn begin(&mut self, unit: engine::Unit<Vectors>) -> Result<()> {
-        self.unit = Some(Unit { items: unit.items, rest: unit.range });
+        self.unit = Some(CurrentUnit { items: unit.items, rest: unit.range });
         Ok(())
     }
 
-    fn work(&mut self, matches: &mut MatchBuffer) -> Result<Work> {
+    fn work(&mut self, matches: &mut MatchBuffer) -> Result<WorkerProgress> {
         let begun = (!self.survivors.is_empty()).then(Instant::now);
         let stopped = self.decide(matches)?;
         if let Some(begun) = begun {
@@ -458,9 +459,9 @@ impl<F: Filter> Worker for NestedLoopWorker<F> {
             self.compare_some();
         } else if !self.next_block()? {
             self.unit = None;
-            return Ok(Work::Done);
+            return Ok(WorkerProgress::Done);
         }
-        Ok(Work::More)
+        Ok(WorkerProgress::More)
     }
 
     fn retire(&mut self, probe: ItemId) {

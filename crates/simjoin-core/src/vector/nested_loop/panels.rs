@@ -21,7 +21,7 @@ use crate::vector::width::Vector;
 pub(super) struct BuildPanels<F: Filter> {
     pub vectors: Arc<Vectors>,
     pub filter: F,
-    /// How vectors become `f32`, where products of the filter's elements may not do.
+    /// The way of vectors to `f32`, where products of the filter's elements may not do.
     pub second: Option<Frame>,
     /// Where each panel begins, and the end of the last.
     starts: Vec<usize>,

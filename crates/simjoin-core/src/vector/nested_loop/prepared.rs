@@ -3,7 +3,7 @@
 use std::mem::size_of;
 use std::sync::Arc;
 
-use super::block::Batch;
+use super::block::BlockSize;
 use super::cursor::NestedLoopWorker;
 use super::panels::{BuildPanels, MAGNITUDE_BYTES};
 use crate::engine::{Cursor, PrepareContext, PreparedJoin, UnitCursor};
@@ -11,10 +11,10 @@ use crate::error::Result;
 use crate::memory::Memory;
 use crate::vector::bounds::Frame;
 use crate::vector::boxes::BLOCK_ITEMS;
-use crate::vector::choice::Choice;
+use crate::vector::choice::NumberForm;
 use crate::vector::collection::Vectors;
 use crate::vector::cost::own_pairs;
-use crate::vector::filter::{Bounds, Filter};
+use crate::vector::filter::{Filter, ProductBounds};
 use crate::vector::metric::{Joining, Metric};
 use crate::vector::tile::{Element, PANEL};
 
@@ -27,7 +27,7 @@ pub(in crate::vector) fn prepared_bytes(vectors: usize, numbers: usize) -> usize
     2 * numbers * size_of::<f32>()
         + reach
         + panels
-            * (PANEL * (size_of::<Bounds>() + size_of::<i32>())
+            * (PANEL * (size_of::<ProductBounds>() + size_of::<i32>())
                 + size_of::<usize>()
                 + MAGNITUDE_BYTES)
         + numbers
@@ -44,7 +44,7 @@ pub fn prepare(
     join: Joining,
     context: PrepareContext<'_>,
 ) -> Result<Arc<dyn PreparedJoin>> {
-    let filter = Choice::of(&build, join.threshold, &join.spec, context)?;
+    let filter = NumberForm::of(&build, join.threshold, &join.spec, context)?;
     prepare_with(build, join, filter, context)
 }
 
@@ -56,7 +56,7 @@ pub fn prepare(
 pub(in crate::vector) fn prepare_with(
     build: Arc<Vectors>,
     join: Joining,
-    filter: Choice,
+    filter: NumberForm,
     context: PrepareContext<'_>,
 ) -> Result<Arc<dyn PreparedJoin>> {
     let widest = build.runs().iter().map(|run| run.lens[1]).max().unwrap_or(0);
@@ -64,31 +64,31 @@ pub(in crate::vector) fn prepare_with(
     let ratio = filter.ratio();
     let floats = Frame::of(&build, join.threshold, context.cancel)?;
     Ok(match filter {
-        Choice::Bytes { frame, .. } => {
+        NumberForm::Bytes { frame, .. } => {
             let side = BuildPanels::of(build, frame, Some(floats), context)?;
-            Arc::new(Prepared::new(side, join, ratio))
+            Arc::new(PreparedNestedLoop::new(side, join, ratio))
         }
-        Choice::Floats => {
+        NumberForm::Floats => {
             // Blocks have centres of their own.
             let second = (join.threshold.metric == Metric::Euclidean).then(|| floats.clone());
             let side = BuildPanels::of(build, floats, second, context)?;
-            Arc::new(Prepared::new(side, join, ratio))
+            Arc::new(PreparedNestedLoop::new(side, join, ratio))
         }
     })
 }
 
 #[derive(Debug)]
-struct Prepared<F: Filter> {
+struct PreparedNestedLoop<F: Filter> {
     side: Arc<BuildPanels<F>>,
     join: Joining,
-    batch: Batch,
+    batch: BlockSize,
     probe_rows: usize,
 }
 
-impl<F: Filter> Prepared<F> {
+impl<F: Filter> PreparedNestedLoop<F> {
     /// Pairs take `ratio` of the time of products in `f32`.
     fn new(side: BuildPanels<F>, join: Joining, ratio: f64) -> Self {
-        let batch = Batch::of(F::Element::layout(join.spec.simd));
+        let batch = BlockSize::of(F::Element::layout(join.spec.simd));
         let probe_rows = probe_rows(&side.vectors, ratio, batch);
         Self { side: Arc::new(side), join, batch, probe_rows }
     }
@@ -96,7 +96,7 @@ impl<F: Filter> Prepared<F> {
 
 /// The rows of another input that take some milliseconds, where pairs take `ratio` of the time of
 /// products in `f32`. Their keys are taken to be those of the build side.
-fn probe_rows(build: &Vectors, ratio: f64, batch: Batch) -> usize {
+fn probe_rows(build: &Vectors, ratio: f64, batch: BlockSize) -> usize {
     /// Nanoseconds that the rows take about.
     const SLICE: f64 = 5e6;
     let row = ratio * own_pairs(build) / f64::from(build.len()).max(1.0);
@@ -104,7 +104,7 @@ fn probe_rows(build: &Vectors, ratio: f64, batch: Batch) -> usize {
     rows.next_multiple_of(batch.rows).max(batch.rows)
 }
 
-impl<F: Filter> PreparedJoin for Prepared<F> {
+impl<F: Filter> PreparedJoin for PreparedNestedLoop<F> {
     fn open(&self, reservation: &dyn Memory) -> Result<Box<dyn Cursor>> {
         let worker =
             NestedLoopWorker::try_new(Arc::clone(&self.side), self.join, reservation.new_empty());

@@ -16,7 +16,7 @@ use crate::util::cancel::CancelFlag;
 use crate::vector::bounds::Frame;
 use crate::vector::collection::Vectors;
 use crate::vector::cost::{decision_cost, pair_cost};
-use crate::vector::filter::{Bounds, Filter, RowBounds};
+use crate::vector::filter::{Filter, ProductBounds, RowBounds};
 use crate::vector::metric::Metric;
 use crate::vector::tile::{Element, PANEL, Panels, RowLayout, Rows, products};
 
@@ -25,7 +25,7 @@ const ROWS: RowLayout = RowLayout::LANES;
 
 /// Vectors in `f32` with their bounds.
 #[derive(Debug, Default)]
-struct Written {
+struct WrittenFloats {
     numbers: Vec<f32>,
     reject: Vec<f32>,
     accept: Vec<f32>,
@@ -33,7 +33,7 @@ struct Written {
     bounds: Vec<RowBounds<f32>>,
 }
 
-impl Written {
+impl WrittenFloats {
     /// Room for `vectors` vectors that match nothing.
     fn clear(&mut self, vectors: usize, dimensions: usize) {
         let (reject, accept) = (f32::NEVER, f32::UNSURE);
@@ -64,8 +64,8 @@ pub(super) struct Second {
     has_failed: bool,
     frame: Option<Frame>,
     dimensions: usize,
-    rows: Written,
-    panel: Written,
+    rows: WrittenFloats,
+    panel: WrittenFloats,
     reserved: usize,
 }
 
@@ -102,7 +102,7 @@ impl Second {
         let d = items.dimensions(range.start) as usize;
         let count = ROWS.padded(range.len());
         // Some vectors of doubles are what a frame takes to be made.
-        let bytes = Written::bytes(count + PANEL, d) + 8 * d * size_of::<f64>();
+        let bytes = WrittenFloats::bytes(count + PANEL, d) + 8 * d * size_of::<f64>();
         let grown: Result<()> = match bytes.checked_sub(self.reserved) {
             Some(more) => reservation.try_grow(more),
             None => Ok(()),
@@ -127,12 +127,12 @@ impl Second {
         for (row, item) in range.enumerate() {
             let to = ROWS.row(&mut self.rows.numbers, row, d);
             let bounds = match retired.get(row) {
-                Some(true) => RowBounds::Fixed(Bounds::NEVER),
+                Some(true) => RowBounds::Fixed(ProductBounds::NEVER),
                 _ => frame.probe(items, item, to),
             };
             self.rows.bounds.push(bounds);
         }
-        self.rows.bounds.resize(count, RowBounds::Fixed(Bounds::NEVER));
+        self.rows.bounds.resize(count, RowBounds::Fixed(ProductBounds::NEVER));
     }
 
     /// Gives each pair that a product does not reject to `survivor`: the row, the item, and whether the
@@ -189,7 +189,7 @@ impl Second {
     /// Rejects what follows of a row.
     pub(super) fn retire(&mut self, row: usize) {
         if let Some(bounds) = self.rows.bounds.get_mut(row) {
-            *bounds = RowBounds::Fixed(Bounds::NEVER);
+            *bounds = RowBounds::Fixed(ProductBounds::NEVER);
         }
     }
 }

@@ -11,7 +11,7 @@ use crate::vector::bounds::{Frame, Rounded, is_far};
 use crate::vector::boxes::LANES;
 use crate::vector::width::Vector;
 
-/// How many vectors of `d` dimensions tell the axes of many.
+/// The number of vectors of `d` dimensions that tell the axes of many.
 pub(in crate::vector) fn sample_len(d: usize) -> usize {
     ((1 << 22) / d.max(1)).clamp(64, 1 << 11)
 }

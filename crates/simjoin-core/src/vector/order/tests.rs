@@ -16,7 +16,7 @@ use crate::util::cancel::CancelFlag;
 use crate::util::parallel::Threads;
 use crate::vector::boxes::{BOX_ITEMS, Boxes};
 use crate::vector::collection::{Content, ReadRow, ReadRows, Vectors};
-use crate::vector::gather::Gathering;
+use crate::vector::gather::VectorGathering;
 use crate::vector::index::tests::{expected, matches};
 use crate::vector::metric::{Metric, Threshold};
 use crate::vector::strategies::NestedLoop;
@@ -77,7 +77,7 @@ fn rows(rng: &mut StdRng, count: usize, d: usize, shape: usize, keys: u32) -> Ve
 
 fn gathered(parts: &[ReadRows], order: Option<OrderRequest>, threads: Threads) -> Vectors {
     let cancel = CancelFlag::default();
-    let how = Gathering { order, threads, cancel: &cancel, reserve: &|_| true };
+    let how = VectorGathering { order, threads, cancel: &cancel, reserve: &|_| true };
     // Narrow parts, where they can be, among others.
     let narrow_some = |(number, part): (usize, ReadRows)| match number % 3 {
         1 => part,
@@ -313,7 +313,7 @@ fn what_cannot_be_parted_keeps_its_order() {
     let threshold = Threshold::new(Metric::Euclidean, 0.5);
     let vectors = gathered(&clusters, Some(OrderRequest::of(threshold)), Threads::small(2));
     assert!(vectors.boxes().is_some_and(|boxes| boxes.share < 0.5));
-    let refused = Gathering {
+    let refused = VectorGathering {
         order: Some(OrderRequest::of(threshold)),
         threads: Threads::small(2),
         cancel: &CancelFlag::default(),

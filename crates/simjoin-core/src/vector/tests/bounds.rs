@@ -14,9 +14,9 @@ use crate::util::cancel::CancelFlag;
 use crate::util::parallel::Threads;
 use crate::vector::bounds::Frame;
 use crate::vector::bytes::{ByteFrame, MOST_DIMENSIONS, Quantised, Sums};
-use crate::vector::choice::Choice;
+use crate::vector::choice::NumberForm;
 use crate::vector::collection::{Content, ReadRow, ReadRows, Vectors};
-use crate::vector::filter::{Bounds, Filter, RowBounds};
+use crate::vector::filter::{Filter, ProductBounds, RowBounds};
 use crate::vector::metric::{Metric, Threshold};
 use crate::vector::tile::{Element, PANEL, Panels, Rows, for_each_lane, products_of_panels};
 use crate::vector::verify;
@@ -130,7 +130,7 @@ fn proven<F: Filter>(filter: &F, case: &Case) -> [u64; 3] {
             (reject[i], accept[i]) = (bounds.reject, bounds.accept);
         }
     }
-    let fixed = RowBounds::Fixed(Bounds { reject: never, accept: unsure });
+    let fixed = RowBounds::Fixed(ProductBounds { reject: never, accept: unsure });
     for simd in Simd::tested() {
         let (layout, len) = (F::Element::layout(simd), probe.len() as usize);
         let rows = layout.padded(len);
@@ -246,10 +246,10 @@ fn products_of_bytes_prove_only_what_is_true() {
             threads: Threads::small(1),
             probes: None,
         };
-        let chosen = Choice::of(&case.sides[0], threshold, &spec, context).unwrap();
+        let chosen = NumberForm::of(&case.sides[0], threshold, &spec, context).unwrap();
         assert_eq!(memory.size(), 0);
         let of_choice = match chosen {
-            Choice::Bytes { frame, .. } if round % 4 < 3 => {
+            NumberForm::Bytes { frame, .. } if round % 4 < 3 => {
                 fitting += 1;
                 Some(frame)
             }

@@ -14,7 +14,7 @@ use crate::vector::collection::Vectors;
 use crate::vector::index::tests::{Found, expected, found, matches};
 use crate::vector::join::VectorJoin;
 use crate::vector::metric::{ArgumentOrder, Decision, Metric, Threshold};
-use crate::vector::nan::Kind;
+use crate::vector::nan::NumberKind;
 use crate::vector::strategies::{Directory, NestedLoop};
 use crate::vector::tile::PANEL;
 use crate::vector::width::Vector;
@@ -209,7 +209,7 @@ fn the_sign_of_nan_is_that_of_the_function() {
             }
         }
         // A vector with NaN of one sign, and a tame one with none or of the same.
-        let kinds = [Kind::of((&x).into()), Kind::of((&y).into())];
+        let kinds = [NumberKind::of((&x).into()), NumberKind::of((&y).into())];
         let has_value = metric.number((&x).into(), (&y).into()).is_some();
         if let Some(sign) = kinds[0].tame_sign()
             && (kinds[1].tame_sign() == Some(sign) || y.iter().all(|v| v.abs() < 1e100))

@@ -4,7 +4,7 @@ use crate::engine::Collection;
 use crate::util::cancel::CancelFlag;
 use crate::util::parallel::Threads;
 use crate::vector::collection::{Content, ReadRow, ReadRows, Vectors};
-use crate::vector::gather::Gathering;
+use crate::vector::gather::VectorGathering;
 use crate::vector::width::Vector;
 
 /// Vectors of three numbers in parts of `of_part` rows: `count` rows with `distinct` vectors.
@@ -36,7 +36,7 @@ fn numbers(vector: Vector<'_>) -> Vec<f64> {
 
 fn gathered(parts: Vec<ReadRows>, grants: bool) -> Vectors {
     let cancel = CancelFlag::default();
-    let how = Gathering {
+    let how = VectorGathering {
         order: None,
         threads: Threads::small(3),
         cancel: &cancel,

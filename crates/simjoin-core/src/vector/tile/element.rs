@@ -25,7 +25,7 @@ pub(in crate::vector) trait Element:
     /// The bound of a vector of [`Self::ALWAYS`]: accepts all but those with vectors of [`Self::UNSURE`].
     const SURE: Self::Bound;
 
-    /// How rows lie whose products this form computes.
+    /// The layout of rows whose products this form computes.
     fn layout(simd: Simd) -> RowLayout;
 
     /// Whether the survivor's product proves that the pair matches, by what accepts it.
@@ -92,7 +92,7 @@ pub(in crate::vector) struct Panels<'a, E: Element> {
     /// For each panel the places of its sixteen vectors, `stride` elements behind those of the last.
     pub numbers: &'a [E],
     pub stride: usize,
-    /// How many panels one lies behind the last.
+    /// The distance in panels from one to the next.
     pub step: usize,
     /// The bound of each vector.
     pub reject: &'a [E::Bound],
@@ -101,7 +101,7 @@ pub(in crate::vector) struct Panels<'a, E: Element> {
 /// The first places of all vectors: where these reject all pairs of a tile, the others are not multiplied.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::vector) struct Heads<'a, E: Element> {
-    /// How many they are, fewer than those of a vector.
+    /// Their number, less than that of a vector's places.
     pub places: usize,
     /// Bounds that reject by them, by row and by vector, as [`Rows::reject`] and [`Panels::reject`] lie.
     pub of_rows: &'a [E::Bound],

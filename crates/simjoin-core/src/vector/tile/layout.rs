@@ -49,20 +49,22 @@ impl RowLayout {
         numbers: &mut [E],
         row: usize,
         places: usize,
-    ) -> RowPlaces<'_, E> {
+    ) -> TilePlaces<'_, E> {
         let end = (row / self.unit + 1) * self.group(places);
         let own = &mut numbers[self.start(row, places)..end];
         match self.run {
-            1 => RowPlaces::Apart(own.iter_mut().step_by(self.unit)),
-            run => {
-                RowPlaces::InRuns { now: [].iter_mut(), next: own.chunks_mut(self.unit * run), run }
-            }
+            1 => TilePlaces::Apart(own.iter_mut().step_by(self.unit)),
+            run => TilePlaces::InRuns {
+                now: [].iter_mut(),
+                next: own.chunks_mut(self.unit * run),
+                run,
+            },
         }
     }
 }
 
 /// The places of a row.
-pub(in crate::vector) enum RowPlaces<'a, E> {
+pub(in crate::vector) enum TilePlaces<'a, E> {
     Apart(StepBy<IterMut<'a, E>>),
     InRuns {
         now: IterMut<'a, E>,
@@ -72,7 +74,7 @@ pub(in crate::vector) enum RowPlaces<'a, E> {
     },
 }
 
-impl<'a, E> Iterator for RowPlaces<'a, E> {
+impl<'a, E> Iterator for TilePlaces<'a, E> {
     type Item = &'a mut E;
 
     #[inline]

@@ -84,7 +84,7 @@ pub(crate) trait TileFamily: Debug + Send + Sync + Sized + 'static {
         Ok(Some(MatchOrder::All))
     }
 
-    /// How many ranges a self-join is cut into, where `most` fill the devices.
+    /// The number of ranges that a self-join is cut into, where `most` fill the devices.
     fn ranges(&self, most: u32) -> u32 {
         most
     }

@@ -9,7 +9,7 @@ use crate::offload::filter::{DeviceFilter, OnHost, TicketOf};
 use crate::offload::task::{DeviceJob, DeviceTask};
 use crate::offload::tiles::family::{Meeting, MovingRows, TileFamily, TileJoin};
 use crate::offload::tiles::job::{ColumnsOf, TileJob, TileKind, Tiles};
-use crate::offload::tiles::left::{Again, Left, PARTS, TileUnit};
+use crate::offload::tiles::left::{Again, LeftUnits, PARTS, TileUnit};
 use crate::offload::tiles::settings::TileSettings;
 use crate::offload::tiles::undecided::UndecidedTiles;
 use crate::offload::unit::OpenUnit;
@@ -38,7 +38,7 @@ impl<F: TileFamily> DeviceFilter for TileJoin<F> {
     type Items = F::Items;
     type Itself = F::Itself;
     type Job = TileJob<F::Kind>;
-    type Left = Left;
+    type Left = LeftUnits;
     type Scratch = TileScratch<F>;
     type Undecided = UndecidedTiles<<F::Kind as TileKind>::Arrays>;
 

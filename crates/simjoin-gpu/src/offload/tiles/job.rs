@@ -8,10 +8,10 @@ use crate::engine::{Collection, ItemId, Match};
 use crate::offload::arena::Arena;
 use crate::offload::outcome::{Counted, JobCounters, Outcome};
 use crate::offload::task::{DeviceJob, JobResults, OnDevice, deciding_grid};
-use crate::offload::tiles::left::{Left, TileUnit};
+use crate::offload::tiles::left::{LeftUnits, TileUnit};
 use crate::offload::tiles::plan::TilePlan;
 use crate::offload::tiles::settings::{HIT_BYTES, TileForm, TileSettings};
-use crate::runtime::{DeviceError, Grid, Pod, Stage};
+use crate::runtime::{DeviceError, LaunchGrid, Pod, Stage};
 
 /// A kind of tiles: the kernels that test and decide pairs, and what they read.
 ///
@@ -212,7 +212,7 @@ impl<K: TileKind> TileJob<K> {
     }
 
     /// The kernel that decides, and its grid.
-    pub(crate) fn decider(&self, multiprocessors: u32) -> (&'static str, Grid) {
+    pub(crate) fn decider(&self, multiprocessors: u32) -> (&'static str, LaunchGrid) {
         let pairs = match self.dense {
             true => self.tile().tile_pairs() * self.units.len() as u64,
             false => self.settings.hit_pairs(),
@@ -227,7 +227,7 @@ impl<K: TileKind> DeviceJob for TileJob<K> {
     type Resident = Option<Arc<K::Resident>>;
     type Tally = K::Tally;
     type Arguments = TileArguments<K::Arguments>;
-    type Left = Left;
+    type Left = LeftUnits;
     const ARRAYS: &'static str = K::BUFFERS;
 
     fn is_at(&self, resident: &Self::Resident, stage: &Stage<'_>) -> bool {
@@ -281,7 +281,7 @@ impl<K: TileKind> DeviceJob for TileJob<K> {
                 counted.matches
             )));
         }
-        let mut left = Left::default();
+        let mut left = LeftUnits::default();
         if settings.counts && undecided > most {
             // Nothing of the job counts.
             left.too_many = units.clone();

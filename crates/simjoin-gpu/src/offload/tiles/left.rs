@@ -45,7 +45,7 @@ impl TileUnit {
 
 /// The units that a device has left.
 #[derive(Debug, Default)]
-pub(crate) struct Left {
+pub(crate) struct LeftUnits {
     /// Units that found no room.
     pub again: Vec<TileUnit>,
     /// Units that alone have too many hits.
@@ -61,7 +61,7 @@ pub(crate) struct Again {
     pub dense: Vec<TileUnit>,
 }
 
-impl Left {
+impl LeftUnits {
     /// Takes the units of a job whose numbers a kernel gave back.
     ///
     /// # Errors
@@ -134,7 +134,7 @@ mod tests {
                     done.extend(units);
                     continue;
                 }
-                let left = Left { again: units.clone(), too_many: vec![] };
+                let left = LeftUnits { again: units.clone(), too_many: vec![] };
                 let again = left.jobs(units.len(), |_| true);
                 assert!(again.dense.is_empty());
                 jobs.extend(again.sparse);
@@ -147,7 +147,7 @@ mod tests {
     #[test]
     fn units_with_too_many_hits_become_smaller() {
         let units = [(3, 20), (40, 1), (50, 2), (60, 9)].map(unit);
-        let mut left = Left::default();
+        let mut left = LeftUnits::default();
         left.take(&units, vec![TOO_MANY, TOO_MANY | 1, 2]).unwrap();
         assert!(left.take(&units, vec![4]).is_err());
         let Again { sparse, dense } = left.jobs(4, |unit| unit.first_stage < 55);

@@ -6,7 +6,7 @@ use simjoin_core::set::collection::SetCollection;
 use simjoin_core::set::runs::SetId;
 
 use crate::offload::{Arena, run};
-use crate::runtime::{Device, DeviceError, Grid, Resident, Stage};
+use crate::runtime::{Device, DeviceError, LaunchGrid, Resident, Stage};
 use crate::set::bitmap::abi::{OCTET, Signed, Signing, Uniting};
 use crate::set::bitmap::scheme::TileScheme;
 use crate::set::bitmap::shape::{TILES, TileShape};
@@ -18,7 +18,7 @@ const SIGNING_THREADS: u32 = 256;
 
 /// Columns as kernels read them: addresses by the numbers of sets in the collection.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Columns {
+pub(super) struct SignatureColumns {
     pub signed: Signed,
     /// Classes by set, and by stage.
     pub classes: u64,
@@ -28,7 +28,7 @@ pub(super) struct Columns {
     pub row_counts: u64,
 }
 
-/// How sets are signed and united to columns.
+/// The settings by which sets are signed and united to columns.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Signatures {
     pub shape: TileShape,
@@ -109,14 +109,14 @@ impl Making {
 
     /// The columns, of which set `first` is the first, at the beginning of a stage. `row_counts`: the
     /// address of those of the first.
-    pub(super) fn columns(&self, first: SetId, row_counts: u64) -> Columns {
+    pub(super) fn columns(&self, first: SetId, row_counts: u64) -> SignatureColumns {
         let Self { signing, uniting } = self;
         // Kernels add the number of a set, or of its column or stage.
         let before = |address: u64, items: u32, bytes: u32| {
             address.wrapping_sub(u64::from(items) * u64::from(bytes))
         };
         let words = 4 * uniting.width;
-        Columns {
+        SignatureColumns {
             signed: Signed {
                 sets: signing.sets.numbered_from(first),
                 words: before(signing.words, first, words),
@@ -131,9 +131,9 @@ impl Making {
 }
 
 /// The grid of a kernel whose warps take up `padded` sets.
-fn signing_grid(padded: u32, multiprocessors: u32) -> Grid {
+fn signing_grid(padded: u32, multiprocessors: u32) -> LaunchGrid {
     let blocks = padded.div_ceil(SIGNING_THREADS / 32).clamp(1, 8 * multiprocessors);
-    Grid { blocks, threads: SIGNING_THREADS, shared_words: 0 }
+    LaunchGrid { blocks, threads: SIGNING_THREADS, shared_words: 0 }
 }
 
 /// Has a kernel sign sets.
@@ -157,7 +157,7 @@ pub(super) unsafe fn sign(
 pub(super) struct SignedColumns {
     sets: ResidentSets,
     signed: Resident,
-    columns: Columns,
+    columns: SignatureColumns,
 }
 
 impl SignedColumns {
@@ -203,7 +203,7 @@ impl SignedColumns {
     }
 
     /// The sets as columns of a kernel.
-    pub(super) fn columns(&self) -> Columns {
+    pub(super) fn columns(&self) -> SignatureColumns {
         self.columns
     }
 

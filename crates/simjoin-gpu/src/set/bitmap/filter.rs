@@ -16,7 +16,7 @@ use crate::offload::tiles::{
 };
 use crate::set::bitmap::abi::OCTET;
 use crate::set::bitmap::pieces::Pieces;
-use crate::set::bitmap::plan::{Overlaps, Probe, Tiling};
+use crate::set::bitmap::plan::{Overlaps, PlanLimits, PlannedSets};
 use crate::set::bitmap::work::SignatureTiles;
 use crate::set::offload::TravellingSets;
 
@@ -24,7 +24,7 @@ use crate::set::offload::TravellingSets;
 #[derive(Debug)]
 pub(super) struct TilesOfSets {
     pub spec: JoinSpec,
-    pub tiling: Tiling,
+    pub tiling: PlanLimits,
     /// The pieces of a build side that does not fit on the devices.
     pub pieces: Option<Pieces>,
 }
@@ -76,7 +76,7 @@ impl TileFamily for TilesOfSets {
         let columns = meeting.map_or_else(|| join.columns_of(unit), admitted);
         let sets = join.row_sets(unit);
         let numbered = *resident || settings.same;
-        let probe = Probe { sets, numbered, travels: !resident };
+        let probe = PlannedSets { sets, numbered, travels: !resident };
         let (plan, units) = tiling.plan(build, probe, spec, (&unit.range, columns), left, overlaps);
         if units.is_empty() {
             return Ok(None);
@@ -95,7 +95,7 @@ impl TileFamily for TilesOfSets {
         meeting: &Meeting<'_, Range<SetId>>,
         _: &dyn Memory,
     ) -> Result<ColumnsOf<SignatureTiles>> {
-        let Tiling { stage_sets, sizes, .. } = &join.family.tiling;
+        let PlanLimits { stage_sets, sizes, .. } = &join.family.tiling;
         let columns = admitted(meeting);
         let end = columns.end.next_multiple_of(*stage_sets).min(meeting.columns.end);
         let sets = columns.start / stage_sets * stage_sets..end;

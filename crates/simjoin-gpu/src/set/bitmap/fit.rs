@@ -51,7 +51,7 @@ pub(super) fn tested_in_slice(shape: &TileShape, members: u32) -> u64 {
     (SLICE * 132.0 * shape.kernel.rate(shape.width)) as u64 * u64::from(members)
 }
 
-/// How a join is tested.
+/// The shape of tiles, of columns and of lists by which a join is tested.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::set) struct Fit {
     pub(super) shape: TileShape,
@@ -81,7 +81,7 @@ impl Fit {
             true => {
                 let rows = statistics.admissible_pairs / PAIRS_OF_ROWS * f64::from(ROWS);
                 let rows = (rows as u32).clamp(ROWS, MOST_ROWS);
-                Sample::draw(build, spec, rows).best(kernel, widest, threads)?
+                TileSample::draw(build, spec, rows).best(kernel, widest, threads)?
             }
             false => (widest.min(WIDTHS[1]), 1),
         };
@@ -102,7 +102,7 @@ impl Fit {
 }
 
 /// Rows and groups of neighbouring columns, evenly drawn.
-struct Sample<'a> {
+struct TileSample<'a> {
     build: &'a SetCollection,
     rows: Vec<SampledRow>,
     /// The first set of each group.
@@ -118,7 +118,7 @@ struct SampledRow {
     required: Vec<Option<u32>>,
 }
 
-impl<'a> Sample<'a> {
+impl<'a> TileSample<'a> {
     fn draw(build: &'a SetCollection, spec: &JoinSpec, rows: u32) -> Self {
         let most = MEMBERS[MEMBERS.len() - 1];
         let step = (build.len() / GROUPS).max(most);
@@ -208,7 +208,8 @@ impl<'a> Sample<'a> {
         self.groups.iter().map(of_group).collect()
     }
 
-    /// How many columns are tried with some rows, and how many of them pass, by their members.
+    /// The number of columns that are tried with some rows, and of those that pass, by their
+    /// members.
     fn passed(
         &self,
         scheme: &TileScheme,

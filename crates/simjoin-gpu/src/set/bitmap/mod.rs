@@ -44,7 +44,7 @@ use self::filter::TilesOfSets;
 use self::fit::{Fit, estimate};
 pub use self::fixed::FixedTiles;
 use self::pieces::Pieces;
-use self::plan::Tiling;
+use self::plan::PlanLimits;
 #[cfg(test)]
 pub(in crate::set) use self::shape::TILES;
 pub use self::shape::TileKernel;
@@ -81,7 +81,7 @@ fn prepare(
     on_cpu: OnCpu,
 ) -> Result<Arc<dyn PreparedJoin>, DeviceError> {
     let settings = settings(build, &spec, join, &fit);
-    let tiling = Tiling::new(build, &settings.form.signatures, join.devices.memory);
+    let tiling = PlanLimits::new(build, &settings.form.signatures, join.devices.memory);
     let (devices, pieces) =
         match residence == Residence::IfRoom && fits(build, join, &settings, &tiling) {
             true => (sign(build, join, &settings, &tiling)?, None),
@@ -111,7 +111,7 @@ fn sign(
     build: &SetCollection,
     join: &DeviceJoin,
     settings: &JobSettings,
-    tiling: &Tiling,
+    tiling: &PlanLimits,
 ) -> Result<EachDevice<SetJob>, DeviceError> {
     join.on_each(|device, sets| {
         let signed =
@@ -122,7 +122,12 @@ fn sign(
 }
 
 /// Whether sets and signatures fit on the devices of a join, beside its works.
-fn fits(build: &SetCollection, join: &DeviceJoin, settings: &JobSettings, tiling: &Tiling) -> bool {
+fn fits(
+    build: &SetCollection,
+    join: &DeviceJoin,
+    settings: &JobSettings,
+    tiling: &PlanLimits,
+) -> bool {
     let works = Device::SLOTS as u64 * settings.buffer_bytes();
     let signed = SignedColumns::bytes_of(build, &settings.form.signatures, &tiling.sizes);
     let sets = ResidentSets::bytes_of(build, join.counts_rows);
@@ -139,7 +144,7 @@ fn is_small(build: &SetCollection) -> bool {
 fn cut(
     build: &SetCollection,
     settings: &JobSettings,
-    tiling: &Tiling,
+    tiling: &PlanLimits,
     memory: u64,
     smallest: bool,
 ) -> Result<Pieces, DeviceError> {

@@ -7,7 +7,7 @@ use simjoin_core::set::runs::SetId;
 
 use crate::offload::tiles::bytes_of_job;
 use crate::runtime::{Device, DeviceError};
-use crate::set::bitmap::plan::Tiling;
+use crate::set::bitmap::plan::PlanLimits;
 use crate::set::bitmap::work::JobSettings;
 
 /// The pieces of one join.
@@ -54,7 +54,7 @@ impl Pieces {
     pub(super) fn cut(
         build: &SetCollection,
         settings: &JobSettings,
-        tiling: &Tiling,
+        tiling: &PlanLimits,
         memory: u64,
         smallest: bool,
     ) -> Result<Self, DeviceError> {
@@ -94,7 +94,7 @@ impl Pieces {
         Ok(Self { columns, row_bytes, width, strip_rows })
     }
 
-    /// How many pieces there are.
+    /// The number of pieces.
     pub(super) fn len(&self) -> u32 {
         self.columns.len() as u32
     }

@@ -31,7 +31,7 @@ const MOST_UNITS: usize = 1 << 16;
 
 /// The tiles of one join: what they are cut from.
 #[derive(Debug)]
-pub(super) struct Tiling {
+pub(super) struct PlanLimits {
     /// The sizes of the build sets, ascending.
     pub sizes: Arc<Vec<u32>>,
     pub strip_rows: u32,
@@ -67,7 +67,7 @@ impl StripArrays {
 
 /// Probe sets of a join.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Probe<'a> {
+pub(super) struct PlannedSets<'a> {
     pub sets: &'a SetCollection,
     /// Whether the probe sets are the build sets, so that rows have the numbers of their sets.
     pub numbered: bool,
@@ -117,7 +117,7 @@ impl Overlaps {
 
 /// A plan in the making.
 struct Planner<'a> {
-    tiling: &'a Tiling,
+    tiling: &'a PlanLimits,
     build: &'a SetCollection,
     spec: &'a JoinSpec,
     /// The sets that are columns.
@@ -131,7 +131,7 @@ struct Planner<'a> {
     tokens: u64,
 }
 
-impl Tiling {
+impl PlanLimits {
     /// The tiles that suit the signatures of a join. `memory`: bytes that the join may fill.
     pub(super) fn new(build: &SetCollection, signatures: &Signatures, memory: u64) -> Self {
         let Signatures { shape, members, .. } = signatures;
@@ -203,7 +203,7 @@ impl Tiling {
     pub(super) fn plan(
         &self,
         build: &SetCollection,
-        probe: Probe<'_>,
+        probe: PlannedSets<'_>,
         spec: &JoinSpec,
         (unit, columns): (&Range<SetId>, Range<SetId>),
         left: &mut Range<SetId>,
@@ -335,7 +335,7 @@ impl Planner<'_> {
 
     /// Adds the units of a strip with a range of columns.
     fn add_units(&mut self, strip: u32, columns: Range<SetId>) {
-        let Tiling { stage_sets, unit_stages, strip_rows, .. } = *self.tiling;
+        let PlanLimits { stage_sets, unit_stages, strip_rows, .. } = *self.tiling;
         let stages = columns.start / stage_sets..columns.end.div_ceil(stage_sets);
         self.pairs += u64::from(strip_rows) * u64::from(stage_sets) * stages.len() as u64;
         for first_stage in stages.clone().step_by(unit_stages as usize) {

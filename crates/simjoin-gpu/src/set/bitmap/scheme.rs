@@ -1,4 +1,4 @@
-//! How the tokens of sets become bits on a device.
+//! The bits that the tokens of sets become on a device.
 
 use simjoin_core::set::collection::SetCollection;
 use simjoin_core::set::filter::signature::dealt_bit;

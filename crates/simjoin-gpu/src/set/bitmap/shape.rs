@@ -1,4 +1,4 @@
-//! How a device tests tiles, and at what rate.
+//! The shape of the tiles that a device tests, and the rate of these tests.
 
 use crate::runtime::{Images, images};
 

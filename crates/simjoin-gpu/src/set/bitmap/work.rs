@@ -8,14 +8,14 @@ use crate::offload::tiles::{
     TravellingColumns,
 };
 use crate::offload::{Arena, JobCounters, OnDevice};
-use crate::runtime::{DeviceError, Grid, Stage};
+use crate::runtime::{DeviceError, LaunchGrid, Stage};
 use crate::set::bitmap::abi::{Signed, Signing, Tally, TileWork};
-use crate::set::bitmap::columns::{Columns, Making, Signatures, SignedColumns, sign};
+use crate::set::bitmap::columns::{Making, SignatureColumns, Signatures, SignedColumns, sign};
 use crate::set::bitmap::plan::StripArrays;
 use crate::set::bitmap::shape::{TILES, TileShape};
 use crate::set::offload::TravellingSets;
 
-/// How pairs of sets are tested and decided.
+/// The settings by which pairs of sets are tested and decided.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct SignatureForm {
     pub signatures: Signatures,
@@ -94,7 +94,7 @@ impl SetJob {
         &'a self,
         resident: &Option<Arc<SignedColumns>>,
         arena: &mut Arena<'a>,
-    ) -> (Option<Making>, Columns) {
+    ) -> (Option<Making>, SignatureColumns) {
         let Some(TravellingColumns { items, beside: sizes }) = &self.columns else {
             let there = resident.as_ref().map(|columns| columns.columns());
             return (None, there.unwrap_or_default());
@@ -214,7 +214,7 @@ impl TileKind for SignatureTiles {
             let kernel = stage.kernel(&TILES, shape.name())?;
             let TileShape { threads, blocks, shared_words, .. } = shape;
             let blocks = job.filtering_blocks(blocks * multiprocessors);
-            let grid = Grid { blocks, threads, shared_words: shared_words + tiles.room };
+            let grid = LaunchGrid { blocks, threads, shared_words: shared_words + tiles.room };
             // SAFETY: the kernel takes a `TileWork`. Its addresses are those of memory of this stage
             // and of the columns, which the work holds; units, strips and table are the plan's, which
             // names no row or stage beyond the signed ones.

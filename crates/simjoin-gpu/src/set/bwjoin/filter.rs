@@ -19,8 +19,8 @@ use crate::offload::{
 use crate::runtime::DeviceWork;
 use crate::set::bwjoin::abi::RowState;
 use crate::set::bwjoin::index::IndexShape;
-use crate::set::bwjoin::plan::{Limits, Plan, Planner};
-use crate::set::bwjoin::work::{IndexJob, JobSettings, Rows};
+use crate::set::bwjoin::plan::{LookupPlan, PlanLimits, Planner};
+use crate::set::bwjoin::work::{IndexJob, JobSettings, WorkRows};
 use crate::set::offload::TravellingSets;
 
 /// The most ranges of a self-join for each device: each is a work or more, and most works are short.
@@ -36,7 +36,7 @@ pub(super) struct IndexFilter {
     pub build: Arc<SetCollection>,
     pub spec: JoinSpec,
     pub settings: JobSettings,
-    pub limits: Limits,
+    pub limits: PlanLimits,
     /// The devices hold the probe sets: these are the build sets.
     pub resident: bool,
     pub shape: Arc<IndexShape>,
@@ -54,7 +54,7 @@ pub(super) struct Planning {
 #[derive(Debug)]
 struct Current {
     unit: u32,
-    plan: Arc<Plan>,
+    plan: Arc<LookupPlan>,
     probe: Option<TravellingSets>,
     /// The parts that are left.
     parts: Range<usize>,
@@ -131,7 +131,7 @@ impl DeviceFilter for IndexFilter {
             plan: Arc::clone(&now.plan),
             part,
             columns,
-            rows: Rows::All(rows),
+            rows: WorkRows::All(rows),
             probe: now.probe.clone(),
             _memory: Arc::new(memory),
         };
@@ -163,7 +163,7 @@ impl DeviceFilter for IndexFilter {
         left.sort_unstable_by_key(|state| state.row);
         // A job of all of them would find no room for most, over and over.
         let chunks = left.chunks((4 * finished).max(LEAST_ROWS));
-        let rows = chunks.map(|states| Rows::Left(Arc::new(states.to_vec())));
+        let rows = chunks.map(|states| WorkRows::Left(Arc::new(states.to_vec())));
         rows.map(|rows| IndexJob { rows, ..job.clone() }).collect()
     }
 
@@ -212,8 +212,10 @@ pub(super) struct UndecidedRows {
 impl UndecidedRows {
     fn new(job: &IndexJob, build: &Arc<SetCollection>) -> Self {
         let states = match &job.rows {
-            Rows::All(_) => None,
-            Rows::Left(states) => Some(states.iter().map(|state| (state.row, *state)).collect()),
+            WorkRows::All(_) => None,
+            WorkRows::Left(states) => {
+                Some(states.iter().map(|state| (state.row, *state)).collect())
+            }
         };
         Self { job: job.clone(), build: Arc::clone(build), states }
     }
@@ -250,8 +252,8 @@ impl Undecided for UndecidedRows {
     fn probes(&self) -> Range<SetId> {
         let IndexJob { plan, rows, .. } = &self.job;
         let rows = match rows {
-            Rows::All(rows) => rows,
-            Rows::Left(_) => &plan.rows,
+            WorkRows::All(rows) => rows,
+            WorkRows::Left(_) => &plan.rows,
         };
         rows.start + plan.first_probe..rows.end + plan.first_probe
     }

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use simjoin_core::set::collection::SetCollection;
 use simjoin_core::set::runs::SetId;
 
-use crate::offload::{Layout, run};
-use crate::runtime::{Device, DeviceError, Grid, Resident, Stage};
+use crate::offload::{ArrayLayout, run};
+use crate::runtime::{Device, DeviceError, LaunchGrid, Resident, Stage};
 use crate::set::bwjoin::abi::{
     DIGIT_BITS, INDEXED, IndexRun, Indexing, Postings, SORT_THREADS, SORT_TILE,
 };
@@ -23,7 +23,7 @@ pub(super) struct IndexShape {
     runs: Vec<IndexRun>,
     /// The sizes of the sets, ascending.
     pub sizes: Vec<u32>,
-    pub parts: Vec<Part>,
+    pub parts: Vec<IndexPart>,
     sets: u32,
     universe: u32,
     postings: u64,
@@ -31,7 +31,7 @@ pub(super) struct IndexShape {
 
 /// Sets with an index of their own.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Part {
+pub(super) struct IndexPart {
     pub sets: Range<SetId>,
     pub first_posting: u64,
     pub postings: u32,
@@ -57,7 +57,7 @@ impl IndexShape {
         let prefixes: Vec<u32> = sizes.iter().map(|&size| prefix(size).min(size)).collect();
         let mut posting = 0;
         let mut parts = vec![];
-        let mut part = Part { sets: 0..0, first_posting: 0, postings: 0 };
+        let mut part = IndexPart { sets: 0..0, first_posting: 0, postings: 0 };
         let runs = build.runs().iter().map(|(run, ids)| {
             let size_class = sizes.partition_point(|&size| size < run.size);
             let prefix = prefixes[size_class];
@@ -70,7 +70,7 @@ impl IndexShape {
                 let least = u32::from(part.sets.is_empty());
                 let sets = room.min(of_postings.max(least)).min(ids.end - set);
                 if sets == 0 {
-                    let next = Part { sets: set..set, first_posting: posting, postings: 0 };
+                    let next = IndexPart { sets: set..set, first_posting: posting, postings: 0 };
                     parts.push(std::mem::replace(&mut part, next));
                     continue;
                 }
@@ -109,7 +109,7 @@ impl IndexShape {
 
     /// The bytes of the index on a device, and those that making it takes besides.
     pub(super) fn bytes(&self) -> (u64, u64) {
-        (Places::of(self).end, Scratch::of(self).end)
+        (Places::of(self).end, SortRoom::of(self).end)
     }
 }
 
@@ -126,7 +126,7 @@ struct Places {
 
 impl Places {
     fn of(shape: &IndexShape) -> Self {
-        let mut layout = Layout::default();
+        let mut layout = ArrayLayout::default();
         let offsets = shape.parts.len() as u64 * (u64::from(shape.universe) + 1);
         Self {
             runs: layout.add(shape.runs.len() as u64, size_of::<IndexRun>() as u64),
@@ -141,7 +141,7 @@ impl Places {
 
 /// Where postings are sorted: room for the largest part.
 #[derive(Debug, Clone, Copy)]
-struct Scratch {
+struct SortRoom {
     unsorted: Postings,
     tokens: [u64; 2],
     numbers: [u64; 2],
@@ -149,11 +149,11 @@ struct Scratch {
     end: u64,
 }
 
-impl Scratch {
+impl SortRoom {
     fn of(shape: &IndexShape) -> Self {
         let most = shape.parts.iter().map(|part| part.postings).max().unwrap_or(0);
         let counts = (u64::from(most.div_ceil(SORT_TILE)) + 1) << DIGIT_BITS;
-        let mut layout = Layout::default();
+        let mut layout = ArrayLayout::default();
         let unsorted = postings(&mut layout, most.into());
         let [tokens, next_tokens, numbers, next_numbers] =
             [0; 4].map(|_| layout.add(most.into(), 4));
@@ -163,7 +163,7 @@ impl Scratch {
     }
 }
 
-fn postings(layout: &mut Layout, count: u64) -> Postings {
+fn postings(layout: &mut ArrayLayout, count: u64) -> Postings {
     Postings {
         sets: layout.add(count, 4),
         places: layout.add(count, 8),
@@ -236,7 +236,7 @@ impl DeviceIndex {
         if !self.is_at(stage) {
             return Err(DeviceError::Internal("sets of another device are indexed".to_string()));
         }
-        let scratch = Scratch::of(&self.shape);
+        let scratch = SortRoom::of(&self.shape);
         let start = stage.reserve("the postings of the join, to be sorted,", scratch.end)?;
         let mut parts = self.shape.parts.iter().enumerate();
         parts.try_for_each(|part| self.make_part(stage, part, &scratch, (start, most_blocks)))
@@ -246,8 +246,8 @@ impl DeviceIndex {
     fn make_part(
         &self,
         stage: &mut Stage<'_>,
-        (number, part): (usize, &Part),
-        scratch: &Scratch,
+        (number, part): (usize, &IndexPart),
+        scratch: &SortRoom,
         (start, most_blocks): (u64, u32),
     ) -> Result<(), DeviceError> {
         let Self { sets, shape, memory, places } = self;
@@ -275,7 +275,7 @@ impl DeviceIndex {
             tiles: part.postings.div_ceil(SORT_TILE),
             reserved: 0,
         };
-        let blocks = |wanted: u32| Grid {
+        let blocks = |wanted: u32| LaunchGrid {
             blocks: wanted.clamp(1, most_blocks),
             threads: SORT_THREADS,
             shared_words: 0,

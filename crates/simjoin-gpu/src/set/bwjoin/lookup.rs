@@ -1,10 +1,10 @@
-//! How rows find their candidates in an index.
+//! The ways in which rows find their candidates in an index.
 
 use std::fmt::Debug;
 
 use simjoin_core::set::join_spec::JoinSpec;
 
-use crate::runtime::{DeviceError, Grid, Images, Stage};
+use crate::runtime::{DeviceError, Images, LaunchGrid, Stage};
 use crate::set::bwjoin::abi::{INDEXED, IndexWork};
 
 /// Threads of a block, unless a lookup says otherwise.
@@ -15,7 +15,7 @@ const BLOCKS: u32 = 16;
 const WARPS: u32 = 64;
 
 /// A way for rows to find their candidates. Kernels take an [`IndexWork`].
-pub trait Lookup: Debug + Send + Sync {
+pub trait CandidateLookup: Debug + Send + Sync {
     /// The kernel, in metrics.
     fn kernel(&self) -> &'static str;
 
@@ -32,7 +32,7 @@ pub trait Lookup: Debug + Send + Sync {
         false
     }
 
-    /// How many candidates are written together: a work has room for as many at least.
+    /// The number of candidates that are written together: a work has room for as many at least.
     fn least_capacity(&self) -> u32 {
         32
     }
@@ -59,7 +59,7 @@ pub trait Lookup: Debug + Send + Sync {
 #[derive(Debug)]
 pub struct ByWarps;
 
-impl Lookup for ByWarps {
+impl CandidateLookup for ByWarps {
     fn kernel(&self) -> &'static str {
         "index_warps"
     }
@@ -73,8 +73,8 @@ impl Lookup for ByWarps {
     }
 }
 
-/// How many tokens of a set of this size a lookup has indexed.
-pub(super) fn indexed_tokens(lookup: &dyn Lookup, spec: &JoinSpec, size: u32) -> u32 {
+/// The number of tokens of a set of this size that a lookup has indexed.
+pub(super) fn indexed_tokens(lookup: &dyn CandidateLookup, spec: &JoinSpec, size: u32) -> u32 {
     if lookup.takes_all_tokens() { size } else { spec.indexed_prefix(size) }
 }
 
@@ -138,7 +138,7 @@ impl<'a, 'b> Launcher<'a, 'b> {
     ) -> Result<(), DeviceError> {
         let most = WARPS * 32 / threads * self.multiprocessors;
         let blocks = self.work.row_count.clamp(1, most);
-        self.launch(program, name, Grid { blocks, threads, shared_words })
+        self.launch(program, name, LaunchGrid { blocks, threads, shared_words })
     }
 
     /// The kernel that decides candidates.
@@ -151,16 +151,16 @@ impl<'a, 'b> Launcher<'a, 'b> {
         self.launch(program, name, self.grid(self.work.capacity.div_ceil(THREADS)))
     }
 
-    fn grid(&self, wanted: u32) -> Grid {
+    fn grid(&self, wanted: u32) -> LaunchGrid {
         let blocks = wanted.clamp(1, BLOCKS * self.multiprocessors);
-        Grid { blocks, threads: THREADS, shared_words: 0 }
+        LaunchGrid { blocks, threads: THREADS, shared_words: 0 }
     }
 
     fn launch(
         &mut self,
         program: &'static Images,
         name: &'static str,
-        grid: Grid,
+        grid: LaunchGrid,
     ) -> Result<(), DeviceError> {
         let kernel = self.stage.kernel(program, name)?;
         // SAFETY: the kernel takes an `IndexWork`, of which the caller of `new` says that it holds.

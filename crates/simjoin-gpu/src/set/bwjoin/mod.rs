@@ -4,7 +4,7 @@
 //! ([`index`]): by token, the sets that have it in their prefix, ascending and with them by key and
 //! size, so that the partners of a row (a probe set) are one stretch of each list. Rows look their own
 //! prefixes up, and the candidates are decided by their tokens. How a row finds its candidates is said
-//! by a [`Lookup`]: that of `bwjoin` has a warp a row, which decides each posting by itself, by
+//! by a [`CandidateLookup`]: that of `bwjoin` has a warp a row, which decides each posting by itself, by
 //! size, places and signature. Other lookups come from outside of the crate.
 //!
 //! A work has room for a fixed number of candidates. A row that finds none, or has read its share of
@@ -28,8 +28,8 @@ pub(in crate::set) use self::abi::INDEXED;
 use self::filter::IndexFilter;
 use self::index::{DeviceIndex, IndexShape, postings_within};
 use self::lookup::indexed_tokens;
-pub use self::lookup::{ByWarps, Launcher, Lookup};
-use self::plan::Limits;
+pub use self::lookup::{ByWarps, CandidateLookup, Launcher};
+use self::plan::PlanLimits;
 use self::work::JobSettings;
 use crate::engine::{
     Cost, DeviceOpener, DevicePlace, Estimate, MatchNeed, Pairing, PrepareContext, PreparedJoin,
@@ -88,7 +88,7 @@ fn on_devices(
 }
 
 /// The settings of a join's jobs.
-fn settings(lookup: Arc<dyn Lookup>, spec: &JoinSpec, join: &DeviceJoin) -> JobSettings {
+fn settings(lookup: Arc<dyn CandidateLookup>, spec: &JoinSpec, join: &DeviceJoin) -> JobSettings {
     let most = share(join) / (abi::CANDIDATE_BYTES + 12);
     let capacity = (spec.gpu.candidate_memory / abi::CANDIDATE_BYTES).min(most);
     let least = lookup.least_capacity();
@@ -153,14 +153,14 @@ fn bytes_beside(join: &DeviceJoin, settings: &JobSettings, shape: &IndexShape) -
 }
 
 /// The limits by which plans are cut.
-fn limits(join: &DeviceJoin, settings: &JobSettings, shape: &IndexShape) -> Limits {
+fn limits(join: &DeviceJoin, settings: &JobSettings, shape: &IndexShape) -> PlanLimits {
     let cells = (2 * share(join) / size_of::<u32>() as u64).min(MOST_CELLS);
     let rows = match settings.lookup.has_cells() {
         true => (cells / u64::from(shape.greatest_part().max(1))).clamp(1, MOST_ROWS.into()) as u32,
         false => MOST_ROWS,
     };
     let tokens = (share(join) / size_of::<u32>() as u64).clamp(TOKENS.0, TOKENS.1);
-    Limits { rows, tokens }
+    PlanLimits { rows, tokens }
 }
 
 /// The join on the CPU for what devices fail to do.
@@ -180,7 +180,7 @@ fn on_cpu(join: &SetJoin, context: PrepareContext<'_>) -> OnCpu {
 ///
 /// When memory is refused, or the work cancelled; where demanded devices fail.
 pub fn prepare(
-    lookup: Arc<dyn Lookup>,
+    lookup: Arc<dyn CandidateLookup>,
     join: &SetJoin,
     device: &Arc<DeviceJoin>,
     context: PrepareContext<'_>,
@@ -213,7 +213,7 @@ pub struct FixedLimits {
 ///
 /// When memory is refused, or the work cancelled; where demanded devices fail.
 pub fn prepare_within(
-    lookup: Arc<dyn Lookup>,
+    lookup: Arc<dyn CandidateLookup>,
     FixedLimits { capacity, budget, row_budget }: FixedLimits,
     join: &SetJoin,
     device: Option<&Arc<DeviceJoin>>,

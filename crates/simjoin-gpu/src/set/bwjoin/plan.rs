@@ -18,7 +18,7 @@ const MOST_RUNS: usize = 1 << 16;
 
 /// The limits by which the plans of a join are cut.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Limits {
+pub(super) struct PlanLimits {
     /// Rows of a plan, and tokens of rows that travel, at most.
     pub rows: u32,
     pub tokens: u64,
@@ -26,7 +26,7 @@ pub(super) struct Limits {
 
 /// Rows to be looked up.
 #[derive(Debug, Default)]
-pub(super) struct Plan {
+pub(super) struct LookupPlan {
     pub rows: Range<u32>,
     /// The probe sets that are the rows, and the set that is row 0.
     pub sets: Range<SetId>,
@@ -39,7 +39,7 @@ pub(super) struct Plan {
     pub reservation: Option<Reservation>,
 }
 
-impl Plan {
+impl LookupPlan {
     /// The rows from the first to the last that admit some of `columns`.
     pub(super) fn rows_meeting(&self, columns: &Range<SetId>) -> Option<Range<u32>> {
         let meets = |run: &ProbeRun| run.start < columns.end && columns.start < run.end;
@@ -66,7 +66,7 @@ pub(super) struct Planner<'a> {
     pub whole: bool,
     /// The probe sets are the build sets: rows have the numbers of their sets.
     pub resident: bool,
-    pub limits: Limits,
+    pub limits: PlanLimits,
 }
 
 impl Planner<'_> {
@@ -76,9 +76,9 @@ impl Planner<'_> {
         probe: &SetCollection,
         left: &mut Range<SetId>,
         bounds: &mut SizeBoundsCache,
-    ) -> Plan {
+    ) -> LookupPlan {
         let first_probe = if self.resident { 0 } else { left.start };
-        let mut plan = Plan { first_probe, ..Plan::default() };
+        let mut plan = LookupPlan { first_probe, ..LookupPlan::default() };
         let mut tables: HashMap<u32, (u32, u32)> = HashMap::new();
         let end = left.start.saturating_add(self.limits.rows).min(left.end);
         let end = self.end_of_tokens(probe, left.start..end);

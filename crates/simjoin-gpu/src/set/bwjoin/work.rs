@@ -9,14 +9,14 @@ use crate::offload::{Arena, DeviceJob, JobCounters, JobResults, OnDevice, Outcom
 use crate::runtime::{DeviceError, Stage};
 use crate::set::bwjoin::abi::{CANDIDATE_BYTES, IndexTally, IndexWork, RowState};
 use crate::set::bwjoin::index::DeviceIndex;
-use crate::set::bwjoin::lookup::{Launcher, Lookup};
-use crate::set::bwjoin::plan::Plan;
+use crate::set::bwjoin::lookup::{CandidateLookup, Launcher};
+use crate::set::bwjoin::plan::LookupPlan;
 use crate::set::offload::TravellingSets;
 
 /// The settings that the jobs of a join share.
 #[derive(Debug, Clone)]
 pub(super) struct JobSettings {
-    pub lookup: Arc<dyn Lookup>,
+    pub lookup: Arc<dyn CandidateLookup>,
     /// Candidates of a work at most.
     pub capacity: u32,
     /// Postings after which no further row of a work is taken up, and after which a row is left.
@@ -46,14 +46,14 @@ impl JobSettings {
 
 /// The rows of a work.
 #[derive(Debug, Clone)]
-pub(super) enum Rows {
+pub(super) enum WorkRows {
     /// Rows that are to be begun.
     All(Range<u32>),
     /// Rows that a work has left.
     Left(Arc<Vec<RowState>>),
 }
 
-impl Rows {
+impl WorkRows {
     pub(super) fn len(&self) -> usize {
         match self {
             Self::All(rows) => rows.len(),
@@ -82,11 +82,11 @@ impl Rows {
 #[derive(Debug, Clone)]
 pub(super) struct IndexJob {
     pub settings: JobSettings,
-    pub plan: Arc<Plan>,
+    pub plan: Arc<LookupPlan>,
     /// The number of the part, and its columns.
     pub part: usize,
     pub columns: Range<u32>,
-    pub rows: Rows,
+    pub rows: WorkRows,
     /// The rows; `None`: they are build sets.
     pub probe: Option<TravellingSets>,
     /// The memory of rows that are left, on their way and waiting.
@@ -97,8 +97,8 @@ impl IndexJob {
     /// The rows that may have matches in the work.
     fn span(&self) -> &Range<u32> {
         match &self.rows {
-            Rows::All(rows) => rows,
-            Rows::Left(_) => &self.plan.rows,
+            WorkRows::All(rows) => rows,
+            WorkRows::Left(_) => &self.plan.rows,
         }
     }
 
@@ -152,7 +152,7 @@ impl DeviceJob for IndexJob {
             postings,
             runs: arena.copied(&plan.runs),
             table: arena.copied(&plan.table),
-            states: if let Rows::Left(states) = rows { arena.copied(states) } else { 0 },
+            states: if let WorkRows::Left(states) = rows { arena.copied(states) } else { 0 },
             candidates: arena.room_of(settings.capacity.into(), CANDIDATE_BYTES),
             redo: arena.room::<RowState>(rows.len() as u64),
             cells: arena.zeroed::<u32>(self.cells()),

@@ -28,7 +28,7 @@ mod tests {
     use rand::SeedableRng;
     use rand::rngs::StdRng;
 
-    use simjoin_core::set::costs::Parts;
+    use simjoin_core::set::costs::FilterChoice;
     use simjoin_core::set::filter::SuffixTest;
     use simjoin_core::set::filter_verify::FilterVerify;
     use simjoin_core::set::join::SetJoin;
@@ -74,7 +74,7 @@ mod tests {
             let join = figures(threads);
             let statistics = &join.statistics;
             for strategy in STRATEGIES {
-                let Parts { words, signed, cost } = strategy.cheapest(&join, sending);
+                let FilterChoice { words, signed, cost } = strategy.cheapest(&join, sending);
                 let width = SuffixTest::WIDTHS.iter().position(|&w| w == words).unwrap();
                 let passing = match strategy {
                     FilterVerify::AllPairs => 1.0,

@@ -36,14 +36,14 @@ pub(super) struct TokenCut {
 
 /// A token of a sample, which stands for `weight` tokens.
 #[derive(Debug, Clone, Copy)]
-struct Sample {
+struct WeightedToken {
     token: u32,
     weight: f64,
 }
 
 /// The pairs that are counted.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Pairs {
+pub(super) struct PairCounts {
     pub rows: f64,
     pub columns: f64,
     pub same: bool,
@@ -51,7 +51,7 @@ pub(super) struct Pairs {
 
 impl TokenCut {
     /// The cheapest cut of the tokens of a collection, whose sets are the columns and are like the rows.
-    pub(super) fn new(build: &SetCollection, pairs: Pairs, shape: &LightShape) -> Self {
+    pub(super) fn new(build: &SetCollection, pairs: PairCounts, shape: &LightShape) -> Self {
         let samples = sample(build);
         let heavy = cheapest(&samples, build.universe(), pairs, shape);
         let cuts = ranges(&samples, heavy, pairs, shape);
@@ -60,7 +60,12 @@ impl TokenCut {
 
     /// The cut whose first heavy token is `heavy`.
     #[cfg(test)]
-    pub(super) fn at(build: &SetCollection, heavy: u32, pairs: Pairs, shape: &LightShape) -> Self {
+    pub(super) fn at(
+        build: &SetCollection,
+        heavy: u32,
+        pairs: PairCounts,
+        shape: &LightShape,
+    ) -> Self {
         let heavy = heavy.min(build.universe());
         let cuts = ranges(&sample(build), heavy, pairs, shape);
         Self { cuts, heavy, universe: build.universe() }
@@ -78,13 +83,13 @@ impl TokenCut {
 
     /// About the bytes that making one takes.
     pub(super) fn footprint(build: &SetCollection) -> usize {
-        2 * SAMPLE.end.max(build.len() as usize) * size_of::<Sample>()
+        2 * SAMPLE.end.max(build.len() as usize) * size_of::<WeightedToken>()
     }
 }
 
 /// Tokens at even places of each set, ascending. Each set begins at a place of its own: sets that are
 /// alike would have the same tokens at the same places.
-fn sample(build: &SetCollection) -> Vec<Sample> {
+fn sample(build: &SetCollection) -> Vec<WeightedToken> {
     let wanted = (build.token_count() / SAMPLED).clamp(SAMPLE.start, SAMPLE.end);
     let each = (wanted / build.len().max(1) as usize).max(1);
     let mut samples = vec![];
@@ -95,15 +100,20 @@ fn sample(build: &SetCollection) -> Vec<Sample> {
         let begin = f64::from(set.wrapping_mul(0x9e37_79b9)) / f64::from(u32::MAX);
         let places = (0..taken).map(|place| ((place as f64 + begin) * weight) as usize);
         let known = places.filter_map(|place| tokens.get(place));
-        samples.extend(known.map(|&token| Sample { token, weight }));
+        samples.extend(known.map(|&token| WeightedToken { token, weight }));
     }
     samples.sort_unstable_by_key(|sample| sample.token);
     samples
 }
 
 /// The first heavy token with which all takes the least time.
-fn cheapest(samples: &[Sample], universe: u32, pairs: Pairs, shape: &LightShape) -> u32 {
-    let Pairs { rows, columns, same } = pairs;
+fn cheapest(
+    samples: &[WeightedToken],
+    universe: u32,
+    pairs: PairCounts,
+    shape: &LightShape,
+) -> u32 {
+    let PairCounts { rows, columns, same } = pairs;
     let tiles = |sets: f64| (sets / f64::from(shape.tile)).ceil();
     let (handled, halved) = match same {
         true => (tiles(rows) + 1.0, 0.5),
@@ -132,7 +142,12 @@ fn cheapest(samples: &[Sample], universe: u32, pairs: Pairs, shape: &LightShape)
 }
 
 /// The cuts between ranges of light tokens.
-fn ranges(samples: &[Sample], heavy: u32, pairs: Pairs, shape: &LightShape) -> Vec<u32> {
+fn ranges(
+    samples: &[WeightedToken],
+    heavy: u32,
+    pairs: PairCounts,
+    shape: &LightShape,
+) -> Vec<u32> {
     // Of all rows, so that those of a tile nearly fill the room.
     let tiles = (pairs.rows / f64::from(shape.tile)).max(1.0);
     let scale = pairs.rows / pairs.columns.max(1.0);

@@ -32,7 +32,7 @@ use simjoin_core::set::join::SetJoin;
 use simjoin_core::set::join_spec::JoinSpec;
 use simjoin_core::set::measure::Role;
 
-use self::cut::{Pairs, TokenCut, sizes};
+use self::cut::{PairCounts, TokenCut, sizes};
 use self::filter::LargeFilter;
 use self::shape::LightShape;
 pub(in crate::set) use self::strategy::LargeSets;
@@ -50,9 +50,9 @@ const MATCHES: u32 = 1 << 18;
 /// Bytes of a work for each kind of array that may be cut, at least and at most.
 const BYTES: (u64, u64) = (1 << 16, 2 << 30);
 
-/// How tokens are cut.
+/// The choice of a cut of tokens.
 #[derive(Debug, Clone, Copy)]
-enum Choice {
+enum CutChoice {
     /// The cut of the least cost.
     Cheapest,
     /// A cut at a given first heavy token, with so little room that work is cut.
@@ -70,7 +70,7 @@ fn prepare(
     build: &Arc<SetCollection>,
     spec: JoinSpec,
     join: &Arc<DeviceJoin>,
-    choice: Choice,
+    choice: CutChoice,
     on_cpu: impl FnOnce() -> OnCpu,
     context: PrepareContext<'_>,
 ) -> Result<Result<Arc<dyn PreparedJoin>, DeviceError>> {
@@ -79,9 +79,9 @@ fn prepare(
         Err(error) => return Ok(Err(error)),
     };
     let (settings, cut) = match choice {
-        Choice::Cheapest => (settings, cut(build, &settings, context.reservation)?),
+        CutChoice::Cheapest => (settings, cut(build, &settings, context.reservation)?),
         #[cfg(test)]
-        Choice::Fixed(fixed) => fixed.apply(build, settings),
+        CutChoice::Fixed(fixed) => fixed.apply(build, settings),
     };
     Ok(on_devices(build, spec, join, settings, cut, on_cpu()))
 }
@@ -170,10 +170,10 @@ fn cut(
 }
 
 /// The pairs of a work.
-fn pairs(build: &SetCollection, settings: &JobSettings) -> Pairs {
+fn pairs(build: &SetCollection, settings: &JobSettings) -> PairCounts {
     let columns = f64::from(build.len().max(1));
     let rows = (settings.cells as f64 / columns).clamp(1.0, columns);
-    Pairs { rows, columns, same: settings.same && rows == columns }
+    PairCounts { rows, columns, same: settings.same && rows == columns }
 }
 
 /// The cost of the join on the device that is taken where none is named, as measured on an H200. Of the

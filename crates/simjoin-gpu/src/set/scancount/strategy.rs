@@ -16,7 +16,7 @@ use crate::offload::OnCpu;
 use crate::set::bitmap;
 use crate::set::device::{DeviceJoin, OPENER};
 use crate::set::offload;
-use crate::set::scancount::{Choice, estimate, prepare};
+use crate::set::scancount::{CutChoice, estimate, prepare};
 
 /// The strategy `scancount` on devices, which serves large sets.
 #[derive(Debug)]
@@ -48,7 +48,7 @@ impl Strategy<SetJoin> for LargeSets {
         let device = &required_place::<DeviceJoin>(place)?;
         let (build, spec) = (&join.build, join.spec);
         let on_cpu = || on_cpu(build, spec, context);
-        match prepare(build, spec, device, Choice::Cheapest, on_cpu, context)? {
+        match prepare(build, spec, device, CutChoice::Cheapest, on_cpu, context)? {
             Ok(prepared) => Ok(prepared),
             // The devices lack the memory for large sets.
             Err(_) if device.devices.demanded && !device.devices.have_failed() => {

@@ -9,10 +9,10 @@ use rand::{Rng, SeedableRng};
 use simjoin_core::set::collection::SetCollection;
 use simjoin_core::set::join::SetJoin;
 
-use super::cut::{Pairs, TokenCut};
+use super::cut::{PairCounts, TokenCut};
 use super::shape::LightShape;
 use super::work::JobSettings;
-use super::{Choice, pairs};
+use super::{CutChoice, pairs};
 use crate::device_harness::sets::on_devices::{
     OnDevices, check_faults, check_faults_of_one_of_two, check_left_to_cpu, check_shapes,
     check_tiles_in_place, tests_on_devices,
@@ -96,7 +96,7 @@ impl Forced for FixedLarge {
         let on_cpu = || super::strategy::on_cpu(build, spec, context);
         let cpu = || on_cpu().into_prepared();
         let Some(device) = place_of(place)? else { return cpu() };
-        match super::prepare(build, spec, &device, Choice::Fixed(*self), on_cpu, context)? {
+        match super::prepare(build, spec, &device, CutChoice::Fixed(*self), on_cpu, context)? {
             Ok(prepared) => Ok(prepared),
             Err(error) if device.devices.demanded => Err(error.into()),
             Err(_) => cpu(),
@@ -124,7 +124,7 @@ fn cuts_ascend_to_the_first_heavy_token() {
         let of = LightShape { postings: rng.random_range(1..500), ..LightShape::SMALL };
         let sets = f64::from(build.len());
         let rows = sets * *[1.0, 0.1].choose(&mut rng).unwrap();
-        let pairs = Pairs { rows, columns: sets, same: rows == sets };
+        let pairs = PairCounts { rows, columns: sets, same: rows == sets };
         let cut = TokenCut::new(&build, pairs, &of);
         assert!(cut.cuts.is_sorted_by(|a, b| a < b) && cut.cuts[0] == 0, "{cut:?}");
         assert_eq!(*cut.cuts.last().unwrap(), cut.heavy);

@@ -9,7 +9,7 @@ use simjoin_core::set::runs::SetId;
 use crate::engine::Match;
 use crate::memory::Reservation;
 use crate::offload::{Arena, DeviceJob, JobCounters, JobResults, OnDevice, Outcome};
-use crate::runtime::{DeviceError, Grid, Stage};
+use crate::runtime::{DeviceError, LaunchGrid, Stage};
 use crate::set::device::ResidentSets;
 use crate::set::device::abi::{Found, Sets};
 use crate::set::offload::TravellingSets;
@@ -216,7 +216,7 @@ impl Launcher<'_, '_> {
         let kernel = self.stage.kernel(&LARGE, name)?;
         // SAFETY: the kernels take a `LargeWork`. Its addresses are those of memory of this stage and
         // of the build sets, which the work holds; runs and ranges name no set or token beyond them.
-        unsafe { self.stage.launch(kernel, Grid { blocks, threads, shared_words }, work) }
+        unsafe { self.stage.launch(kernel, LaunchGrid { blocks, threads, shared_words }, work) }
     }
 }
 

@@ -10,8 +10,8 @@ use crate::offload::tiles::TileUnit;
 use crate::tuning::Tuning;
 use crate::vector::abi::{VectorSide, VectorTally, VectorWork};
 use crate::vector::nearest::abi::{BINS, NearestPreparing, NearestTally, NearestWork};
-use crate::vector::nearest::plan::{Sample, padded};
-use crate::vector::nearest::side::Side;
+use crate::vector::nearest::plan::{SampledStages, padded};
+use crate::vector::nearest::side::DeviceSide;
 use crate::vector::shape::{VectorKernel, VectorShape};
 
 /// Pairs for which a warp takes room in the list at once.
@@ -19,21 +19,21 @@ const CHUNK: u32 = 64;
 
 /// The rows of a side, or some of them, and the columns that they are held against.
 #[derive(Debug)]
-pub(super) struct Search {
+pub(super) struct DeviceSearch {
     pub metric: Metric,
     pub dimensions: u32,
     pub shape: VectorShape,
     pub multiprocessors: u32,
     pub neighbours: u32,
     pub with_ties: bool,
-    pub sample: Sample,
+    pub sample: SampledStages,
     /// Whether rows are columns of the same number; all of them take part.
     pub same: bool,
     /// By dimension, the bits of what is subtracted.
     pub centre: Arc<Vec<u64>>,
-    pub left: Arc<Side>,
+    pub left: Arc<DeviceSide>,
     pub rows: Range<u32>,
-    pub right: Arc<Side>,
+    pub right: Arc<DeviceSide>,
     /// The tiles of both passes.
     pub sampled: Vec<TileUnit>,
     pub tiles: Vec<TileUnit>,
@@ -62,7 +62,7 @@ pub(super) struct Arrays {
     pub work: NearestWork,
 }
 
-impl Search {
+impl DeviceSearch {
     /// The number of rows.
     pub(super) fn row_count(&self) -> u32 {
         self.rows.end - self.rows.start
@@ -164,14 +164,15 @@ impl Search {
         [columns, zeros]: [u64; 2],
         tally: u64,
     ) -> VectorWork {
-        let side = |side: &Side, first: u32, numbers: u64, tails: u64, count: u32| VectorSide {
-            values: side.address() + Side::bytes(first, self.dimensions, side.wide),
-            numbers,
-            tails,
-            padded: padded(count),
-            wide: side.wide.into(),
-            ..VectorSide::default()
-        };
+        let side =
+            |side: &DeviceSide, first: u32, numbers: u64, tails: u64, count: u32| VectorSide {
+                values: side.address() + DeviceSide::bytes(first, self.dimensions, side.wide),
+                numbers,
+                tails,
+                padded: padded(count),
+                wide: side.wide.into(),
+                ..VectorSide::default()
+            };
         VectorWork {
             rows: side(&self.left, self.rows.start, numbers, tails, self.row_count()),
             columns: side(&self.right, 0, columns, 0, self.right.count),
@@ -240,7 +241,7 @@ impl Search {
         };
         let is_moved = self.metric == Metric::Euclidean;
         NearestPreparing {
-            values: side.address() + Side::bytes(first, self.dimensions, side.wide),
+            values: side.address() + DeviceSide::bytes(first, self.dimensions, side.wide),
             centre: if is_moved { arrays.centre } else { 0 },
             greatest: arrays.greatest,
             order,

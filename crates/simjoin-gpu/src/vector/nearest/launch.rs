@@ -2,12 +2,12 @@
 
 use simjoin_core::vector::metric::Metric;
 
-use crate::runtime::{DeviceError, Grid, Kernel, Stage};
+use crate::runtime::{DeviceError, Kernel, LaunchGrid, Stage};
 use crate::vector::abi::Preparing;
 use crate::vector::nearest::abi::{
     BINS, NearestPreparing, NearestShuffle, NearestSum, NearestWork,
 };
-use crate::vector::nearest::arrays::{Arrays, Search};
+use crate::vector::nearest::arrays::{Arrays, DeviceSearch};
 use crate::vector::nearest::plan::{padded, stride};
 use crate::vector::shape::{NEAREST, VECTORS, VectorShape};
 
@@ -25,7 +25,7 @@ const TILES: [[&str; 2]; 9] = [
 ];
 const SHARED_TILES: [&str; 2] = ["nearest_bests_shared", "nearest_pairs_shared"];
 
-impl Search {
+impl DeviceSearch {
     /// Launches all kernels.
     ///
     /// # Safety
@@ -170,10 +170,10 @@ pub(super) struct Launcher<'a, 'b> {
 
 impl Launcher<'_, '_> {
     /// A grid of blocks of some threads, for so many threads at most.
-    fn grid(&self, wanted: u64, threads: u32) -> Grid {
+    fn grid(&self, wanted: u64, threads: u32) -> LaunchGrid {
         let most = u64::from(16 * self.multiprocessors);
         let blocks = wanted.div_ceil(threads.into()).clamp(1, most) as u32;
-        Grid { blocks, threads, shared_words: 0 }
+        LaunchGrid { blocks, threads, shared_words: 0 }
     }
 
     fn kernel(&self, name: &'static str) -> Result<Kernel, DeviceError> {
@@ -210,21 +210,21 @@ impl Launcher<'_, '_> {
         name: &'static str,
         argument: A,
     ) -> Result<(), DeviceError> {
-        let grid = Grid { blocks: 1, threads: 1024, shared_words: 0 };
+        let grid = LaunchGrid { blocks: 1, threads: 1024, shared_words: 0 };
         // SAFETY: as the caller promises.
         unsafe { self.stage.launch(self.kernel(name)?, grid, argument) }
     }
 
     unsafe fn tiles(
         &mut self,
-        search: &Search,
+        search: &DeviceSearch,
         pass: usize,
         work: NearestWork,
     ) -> Result<(), DeviceError> {
         let VectorShape { threads, blocks, shared_words, .. } = search.shape;
         let names = TILES.get(search.steps() as usize - 1).unwrap_or(&SHARED_TILES);
         let blocks = (blocks * self.multiprocessors).min(work.tiles.unit_count).max(1);
-        let grid = Grid { blocks, threads, shared_words };
+        let grid = LaunchGrid { blocks, threads, shared_words };
         // SAFETY: as the caller promises.
         unsafe { self.stage.launch(self.kernel(names[pass])?, grid, work) }
     }

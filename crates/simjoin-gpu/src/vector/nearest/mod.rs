@@ -24,13 +24,13 @@ mod work;
 use std::ops::Range;
 use std::sync::Arc;
 
-use simjoin_core::vector::bands::{Band, Bands};
+use simjoin_core::vector::bands::{Bands, NeighbourBand};
 use simjoin_core::vector::nearest::{Declined, NearestOnDevices, NearestVectors};
 
-use self::arrays::Search;
-use self::plan::{MOST_NEIGHBOURS, Sample, expected_pairs, found_room, padded, room, units};
-use self::side::Side;
-use self::work::{Found, search};
+use self::arrays::DeviceSearch;
+use self::plan::{MOST_NEIGHBOURS, SampledStages, expected_pairs, found_room, padded, room, units};
+use self::side::DeviceSide;
+use self::work::{FoundNeighbours, search};
 use crate::engine::{DeviceChoice, GpuOptions};
 use crate::memory::Memory;
 use crate::runtime::{Device, DeviceError};
@@ -57,7 +57,7 @@ impl NearestOnDevices for NearestSearch {
         let shape = VectorShape::new(VectorKernel::Warpgroups, dimensions);
         (1..=MOST_NEIGHBOURS).contains(&neighbours)
             && dimensions > 0
-            && Sample::of(right, neighbours as u32, &shape).is_some()
+            && SampledStages::of(right, neighbours as u32, &shape).is_some()
     }
 
     fn find(
@@ -82,14 +82,14 @@ impl NearestOnDevices for NearestSearch {
             None => device.free_memory()? / 10 * 9,
         };
         let dimensions = vectors.dimensions;
-        let left = Side::upload(&device, vectors.left, dimensions, memory / 2)?;
+        let left = DeviceSide::upload(&device, vectors.left, dimensions, memory / 2)?;
         let right = match vectors.right {
-            Some(right) => Side::upload(&device, right, dimensions, memory / 2)?,
+            Some(right) => DeviceSide::upload(&device, right, dimensions, memory / 2)?,
             None => Arc::clone(&left),
         };
         let of_sides = [Some(&left), vectors.right.and(Some(&right))].into_iter().flatten();
         let taken: u64 = of_sides.map(|side| side.memory().bytes()).sum();
-        let plan = Plan {
+        let plan = DeviceSides {
             vectors,
             device: &device,
             left,
@@ -106,11 +106,11 @@ impl NearestOnDevices for NearestSearch {
 }
 
 /// Sides on a device, and what searches of them share.
-struct Plan<'a> {
+struct DeviceSides<'a> {
     vectors: &'a NearestVectors<'a>,
     device: &'a Device,
-    left: Arc<Side>,
-    right: Arc<Side>,
+    left: Arc<DeviceSide>,
+    right: Arc<DeviceSide>,
     shape: VectorShape,
     /// The bytes that a search may take.
     memory: u64,
@@ -120,8 +120,8 @@ struct Plan<'a> {
 /// Room for so many times the pairs that are expected to pass; more where that was too little.
 const ROOMS: [u64; 2] = [2, 16];
 
-impl Plan<'_> {
-    fn find(&self, reservation: &dyn Memory) -> Result<Vec<Band>, Declined> {
+impl DeviceSides<'_> {
+    fn find(&self, reservation: &dyn Memory) -> Result<Vec<NeighbourBand>, Declined> {
         let all = 0..self.left.count;
         let mut reason = Declined("too little memory".to_string());
         let whole = ROOMS.iter().map(|times| self.search(all.clone(), true, *times));
@@ -150,7 +150,7 @@ impl Plan<'_> {
         &self,
         times: u64,
         reservation: &dyn Memory,
-    ) -> Result<Result<Vec<Band>, Declined>, Declined> {
+    ) -> Result<Result<Vec<NeighbourBand>, Declined>, Declined> {
         const LEAST: Size<u32> = Size { usual: 1 << 14, small: 64 };
         let count = self.left.count;
         let mut width = count;
@@ -177,15 +177,15 @@ impl Plan<'_> {
         Ok(Ok(bands))
     }
 
-    fn search(&self, rows: Range<u32>, same: bool, times: u64) -> Option<Search> {
+    fn search(&self, rows: Range<u32>, same: bool, times: u64) -> Option<DeviceSearch> {
         let shape = self.shape;
         let neighbours = self.vectors.neighbours as u32;
         let (count, columns) = (rows.end - rows.start, self.right.count);
-        let sample = Sample::of(columns, neighbours, &shape)?;
+        let sample = SampledStages::of(columns, neighbours, &shape)?;
         let stage = shape.stage_columns;
         let expected = expected_pairs(count, columns, neighbours, sample, stage);
         let list_room = room(expected, times, self.vectors.tuning);
-        Some(Search {
+        Some(DeviceSearch {
             metric: self.vectors.metric,
             dimensions: self.vectors.dimensions,
             shape,
@@ -210,11 +210,11 @@ impl Plan<'_> {
     /// Runs a search; the reason where its pairs had no room.
     fn run(
         &self,
-        of: Search,
+        of: DeviceSearch,
         reservation: &dyn Memory,
-    ) -> Result<Result<Band, Declined>, Declined> {
+    ) -> Result<Result<NeighbourBand, Declined>, Declined> {
         let rows = of.rows.clone();
-        let had_room = |found: &Found, failure: Option<&'static str>| match failure {
+        let had_room = |found: &FoundNeighbours, failure: Option<&'static str>| match failure {
             Some(why) if found.tally.unusual > 0 || found.tally.unbounded > 0 => {
                 Err(Declined(why.to_string()))
             }
@@ -233,7 +233,7 @@ impl Plan<'_> {
         if found.refused {
             return Err(Declined("host memory was refused".to_string()));
         }
-        let Found { starts, counts, columns, values, nanos, .. } = found;
-        Ok(Ok(Band { rows, starts, counts, columns, values, memory, nanos }))
+        let FoundNeighbours { starts, counts, columns, values, nanos, .. } = found;
+        Ok(Ok(NeighbourBand { rows, starts, counts, columns, values, memory, nanos }))
     }
 }

@@ -16,7 +16,7 @@ const MOST_LISTED: u64 = u32::MAX as u64 - (1 << 20);
 
 /// The columns from which the thresholds of rows follow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Sample {
+pub(super) struct SampledStages {
     pub stages: u32,
     /// The stages of a group.
     pub group_stages: u32,
@@ -24,7 +24,7 @@ pub(super) struct Sample {
     pub groups: u32,
 }
 
-impl Sample {
+impl SampledStages {
     /// The sample for so many neighbours among so many columns; `None` where these are too few.
     pub(super) fn of(columns: u32, neighbours: u32, shape: &VectorShape) -> Option<Self> {
         /// Groups for each neighbour, so that few groups have two of the nearest columns.
@@ -75,7 +75,7 @@ pub(super) fn expected_pairs(
     rows: u32,
     columns: u32,
     neighbours: u32,
-    sample: Sample,
+    sample: SampledStages,
     stage: u32,
 ) -> u64 {
     let sampled = f64::from(sample.stages * stage).max(1.0);
@@ -122,12 +122,12 @@ mod tests {
 
     #[test]
     fn samples_have_groups_for_the_neighbours() {
-        assert_eq!(Sample::of(1000, 16, &shape(8)), None);
+        assert_eq!(SampledStages::of(1000, 16, &shape(8)), None);
         for (columns, neighbours) in
             [(1024, 16), (20_000, 10), (1_000_000, 10), (1 << 27, 128), (600, 1)]
         {
-            let Sample { stages, group_stages, groups } =
-                Sample::of(columns, neighbours, &shape(128)).unwrap();
+            let SampledStages { stages, group_stages, groups } =
+                SampledStages::of(columns, neighbours, &shape(128)).unwrap();
             assert!(groups >= neighbours && stages * 256 <= columns);
             assert!(128 % group_stages == 0 && groups == 4 * stages.div_ceil(group_stages));
         }

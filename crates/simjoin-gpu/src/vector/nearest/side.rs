@@ -9,13 +9,13 @@ use crate::runtime::{Device, DeviceError, Resident};
 
 /// A side in the memory of a device.
 #[derive(Debug)]
-pub(super) struct Side {
+pub(super) struct DeviceSide {
     memory: Resident,
     pub count: u32,
     pub wide: bool,
 }
 
-impl Side {
+impl DeviceSide {
     /// The bytes of a side whose numbers have this width.
     pub(super) fn bytes(count: u32, dimensions: u32, wide: bool) -> u64 {
         u64::from(count) * u64::from(dimensions) * if wide { 8 } else { 4 }

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
-use simjoin_core::vector::bands::Band;
+use simjoin_core::vector::bands::NeighbourBand;
 use simjoin_core::vector::metric::Metric;
 use simjoin_core::vector::nearest::{NearestOnDevices, NearestVectors, SideNumbers};
 
@@ -50,7 +50,7 @@ impl SideNumbers for Given {
 }
 
 /// Asserts that a band has the nearest columns of its rows, with their values. The rows that were served.
-fn check(band: &Band, vectors: &NearestVectors<'_>, [left, right]: [&Given; 2]) -> usize {
+fn check(band: &NeighbourBand, vectors: &NearestVectors<'_>, [left, right]: [&Given; 2]) -> usize {
     let mut served = 0;
     for (place, row) in band.rows.clone().enumerate() {
         if band.counts[place] == Neighbours::NOT_SERVED {

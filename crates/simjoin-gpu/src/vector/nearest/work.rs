@@ -6,12 +6,12 @@ use crate::memory::Reservation;
 use crate::offload::Arena;
 use crate::runtime::{Device, DeviceError, DeviceWork, Results, Stage, Usage};
 use crate::vector::nearest::abi::NearestTally;
-use crate::vector::nearest::arrays::{Arrays, Search};
+use crate::vector::nearest::arrays::{Arrays, DeviceSearch};
 use crate::vector::nearest::fetch::Fetcher;
 
 /// The neighbours that a search has found, by row.
 #[derive(Debug, Default)]
-pub(super) struct Found {
+pub(super) struct FoundNeighbours {
     pub tally: NearestTally,
     pub starts: Vec<u32>,
     pub counts: Vec<u32>,
@@ -30,7 +30,7 @@ pub(super) struct Judge {
     bucket_room: u64,
 }
 
-impl Search {
+impl DeviceSearch {
     /// The judge of its outcome.
     pub(super) fn judge(&self) -> Judge {
         Judge { list_room: self.list_room, bucket_room: self.bucket_room }
@@ -57,11 +57,11 @@ impl Judge {
 /// A search in the queue of a device.
 #[derive(Debug)]
 struct NearestTask {
-    search: Search,
+    search: DeviceSearch,
     reservation: Reservation,
-    sender: Sender<(Result<Found, DeviceError>, Reservation)>,
+    sender: Sender<(Result<FoundNeighbours, DeviceError>, Reservation)>,
     fetcher: Fetcher,
-    found: Found,
+    found: FoundNeighbours,
     /// The address of the arrays.
     start: u64,
     arrays: Option<Arrays>,
@@ -109,7 +109,7 @@ impl DeviceWork for NearestTask {
         let Self { search, reservation, sender, found, .. } = *self;
         // First, so that the receiver can use the memory.
         drop(search);
-        let found = usage.map(|usage| Found { nanos: usage.times.kernel_nanos, ..found });
+        let found = usage.map(|usage| FoundNeighbours { nanos: usage.times.kernel_nanos, ..found });
         // Nobody waits any more where the join has ended.
         let _ = sender.send((found, reservation));
     }
@@ -118,9 +118,9 @@ impl DeviceWork for NearestTask {
 /// Has a device do a search, and waits for it.
 pub(super) fn search(
     device: &Device,
-    search: Search,
+    search: DeviceSearch,
     reservation: Reservation,
-) -> Result<(Found, Reservation), DeviceError> {
+) -> Result<(FoundNeighbours, Reservation), DeviceError> {
     let (sender, receiver) = channel();
     let fetcher = Fetcher::of(device, search.tuning)?;
     device.submit(Box::new(NearestTask {
@@ -128,7 +128,7 @@ pub(super) fn search(
         reservation,
         sender,
         fetcher,
-        found: Found::default(),
+        found: FoundNeighbours::default(),
         start: 0,
         arrays: None,
     }));

@@ -7,7 +7,7 @@ use crate::emulator::{Emulator, gpu};
 use crate::engine::GpuOptions;
 use crate::engine::{MatchNeed, Pairing};
 use crate::vector::abi::{NumberRange, RANGE_OFFSET};
-use crate::vector::shape::{Numbers, VectorKernel};
+use crate::vector::shape::{NumberType, VectorKernel};
 use crate::vector::tests::harness::{Drive, Row, Sides};
 use crate::vector::tests::{bound, drive, need, rounds};
 
@@ -94,7 +94,7 @@ fn sides(rng: &mut StdRng, grain: Grain, d: usize) -> Sides {
 }
 
 /// Random joins of vectors of a grain, which the kernels read as `numbers`.
-fn check(seed: u64, metric: Metric, grains: &[Grain], numbers: Numbers) {
+fn check(seed: u64, metric: Metric, grains: &[Grain], numbers: NumberType) {
     if gpu().is_none() {
         return;
     }
@@ -122,7 +122,7 @@ fn check(seed: u64, metric: Metric, grains: &[Grain], numbers: Numbers) {
             let (join, _) = sides.open(threshold, &spec, drive).unwrap();
             // Of others, halves are quicker, or the only ones.
             let is_usual = (27..=288).contains(&d) || kernel == Some(VectorKernel::Warps);
-            let numbers = if is_usual { numbers } else { Numbers::Halves };
+            let numbers = if is_usual { numbers } else { NumberType::Halves };
             assert_eq!(join.settings.form.shape.numbers, numbers, "{what}");
         }
         let (given, told) = sides.run(threshold, need, drive).unwrap();
@@ -133,17 +133,17 @@ fn check(seed: u64, metric: Metric, grains: &[Grain], numbers: Numbers) {
 
 #[test]
 fn distances_of_integers() {
-    check(91, Metric::Euclidean, &DISTANCES, Numbers::Integers);
+    check(91, Metric::Euclidean, &DISTANCES, NumberType::Integers);
 }
 
 #[test]
 fn products_of_integers() {
-    check(92, Metric::InnerProduct, &PRODUCTS, Numbers::Integers);
+    check(92, Metric::InnerProduct, &PRODUCTS, NumberType::Integers);
 }
 
 #[test]
 fn distances_of_numbers_just_beyond() {
-    check(93, Metric::Euclidean, &OTHERS, Numbers::Halves);
+    check(93, Metric::Euclidean, &OTHERS, NumberType::Halves);
 }
 
 #[test]
@@ -152,13 +152,13 @@ fn products_of_numbers_just_beyond() {
         94,
         Metric::InnerProduct,
         &[DISTANCES[1], DISTANCES[4], OTHERS[0], OTHERS[2]],
-        Numbers::Halves,
+        NumberType::Halves,
     );
 }
 
 #[test]
 fn cosines_of_integers() {
-    check(95, Metric::Cosine, &DISTANCES, Numbers::Halves);
+    check(95, Metric::Cosine, &DISTANCES, NumberType::Halves);
 }
 
 /// Pairs on the threshold are decided without `f64` where sums of integers tell them apart.

@@ -7,7 +7,7 @@ use rand::seq::IndexedRandom;
 use simjoin_core::engine::{DevicePlace, PrepareContext, PreparedJoin};
 use simjoin_core::error::Result;
 use simjoin_core::set::SetJoin;
-use simjoin_gpu::set::bwjoin::{self, FixedLimits, Lookup};
+use simjoin_gpu::set::bwjoin::{self, CandidateLookup, FixedLimits};
 
 use super::place_of;
 use crate::harness::sets::{Forced, forced};
@@ -15,19 +15,19 @@ use crate::harness::sets::{Forced, forced};
 /// An index with given room and budgets.
 #[derive(Debug)]
 pub(crate) struct FixedIndex {
-    lookup: Arc<dyn Lookup>,
+    lookup: Arc<dyn CandidateLookup>,
     limits: FixedLimits,
 }
 
 impl FixedIndex {
     /// A lookup with room for many candidates.
-    pub(crate) fn roomy(lookup: Arc<dyn Lookup>) -> Self {
+    pub(crate) fn roomy(lookup: Arc<dyn CandidateLookup>) -> Self {
         let limits = FixedLimits { capacity: 1 << 16, budget: u64::MAX, row_budget: u64::MAX };
         Self { lookup, limits }
     }
 
     /// A lookup with buffers so small that rows are left, among others.
-    pub(crate) fn drawn(rng: &mut StdRng, lookup: Arc<dyn Lookup>) -> Self {
+    pub(crate) fn drawn(rng: &mut StdRng, lookup: Arc<dyn CandidateLookup>) -> Self {
         let limits = FixedLimits {
             capacity: *[1, 200, 1 << 16].choose(rng).unwrap(),
             budget: *[1000, 20_000, u64::MAX].choose(rng).unwrap(),

@@ -23,7 +23,7 @@ use simjoin_core::tuning::Tuning;
 use simjoin_core::util::cancel::CancelFlag;
 use simjoin_core::util::parallel::Threads;
 use simjoin_core::vector::collection::{Content, ReadRow, ReadRows, Vectors};
-use simjoin_core::vector::gather::Gathering;
+use simjoin_core::vector::gather::VectorGathering;
 use simjoin_core::vector::metric::{ArgumentOrder, Joining, Metric, Threshold};
 use simjoin_core::vector::nested_loop;
 use simjoin_core::vector::order::OrderRequest;
@@ -46,7 +46,8 @@ pub(crate) fn collection(rows: &[Row]) -> Arc<Vectors> {
 fn ordered(rows: &[Row], threshold: Threshold) -> Arc<Vectors> {
     let order = Some(OrderRequest { threshold, most_share: 1.0 });
     let cancel = CancelFlag::default();
-    let how = Gathering { order, threads: Threads::small(2), cancel: &cancel, reserve: &|_| true };
+    let how =
+        VectorGathering { order, threads: Threads::small(2), cancel: &cancel, reserve: &|_| true };
     Arc::new(Vectors::gather(vec![read(rows)], how).unwrap())
 }
 

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::{Boxes, Codes, Elements, Probe, UNKNOWN, Wanted, order};
+use super::{Codes, Elements, ProbeSpace, StringBoxes, UNKNOWN, Wanted, order};
 use crate::simd::Simd;
 use crate::string::page::Page;
 use crate::string::rules::Threshold;
@@ -87,8 +87,8 @@ fn strings(random: &mut Random, count: usize, len: usize, alphabet: usize) -> Ve
 }
 
 fn found(
-    boxes: &Boxes,
-    scratch: &mut Probe,
+    boxes: &StringBoxes,
+    scratch: &mut ProbeSpace,
     simd: Simd,
     (probe, run, items): (&[u8], usize, Range<u32>),
     surplus: [u32; 2],
@@ -118,8 +118,8 @@ fn probes_find_all_strings_within_the_bound_and_no_other() {
         );
         let codes = items.as_codes();
         let boxes =
-            Boxes::build(codes, &items.pages, &items.runs, elements, &mut || false).unwrap();
-        let mut scratch = Probe::new();
+            StringBoxes::build(codes, &items.pages, &items.runs, elements, &mut || false).unwrap();
+        let mut scratch = ProbeSpace::new();
         for _ in 0..40 {
             let probe = codes.string(random.below(codes.len()));
             let k = random.below(17) as u32;
@@ -159,8 +159,8 @@ fn candidates_hold_all_matches_over_symbols_of_every_function() {
             Items::new(strings(&mut random, 900, 10, alphabet), 1, round % 3 == 0);
         let codes = items.as_codes();
         let boxes =
-            Boxes::build(codes, &items.pages, &items.runs, elements, &mut || false).unwrap();
-        let mut scratch = Probe::new();
+            StringBoxes::build(codes, &items.pages, &items.runs, elements, &mut || false).unwrap();
+        let mut scratch = ProbeSpace::new();
         for _ in 0..60 {
             let probe = random.below(codes.len());
             let x = &items.symbols[probe];
@@ -203,8 +203,8 @@ fn matches_by_jaros_functions_are_found_and_what_codes_do_not_tell() {
             Items::new(strings(&mut random, 1_200, len, alphabet), 1, by_prefix);
         let codes = items.as_codes();
         let boxes =
-            Boxes::build(codes, &items.pages, &items.runs, elements, &mut || false).unwrap();
-        let mut scratch = Probe::new();
+            StringBoxes::build(codes, &items.pages, &items.runs, elements, &mut || false).unwrap();
+        let mut scratch = ProbeSpace::new();
         for _ in 0..60 {
             let probe = random.below(codes.len());
             let x = &items.symbols[probe];
@@ -255,8 +255,9 @@ fn survivors_are_at_most_what_is_there() {
     let mut random = Random(63);
     let (items, elements) = Items::new(strings(&mut random, 4_000, 6, 26), 1, false);
     let codes = items.as_codes();
-    let boxes = Boxes::build(codes, &items.pages, &items.runs, elements, &mut || false).unwrap();
-    let mut scratch = Probe::new();
+    let boxes =
+        StringBoxes::build(codes, &items.pages, &items.runs, elements, &mut || false).unwrap();
+    let mut scratch = ProbeSpace::new();
     for run in 0..boxes.runs() {
         let items = boxes.items(run);
         let all = [u32::MAX; 2];
@@ -276,9 +277,11 @@ fn survivors_are_at_most_what_is_there() {
 fn an_index_without_strings_is_searched_in_vain() {
     let codes = Codes { codes: &[], starts: &[0] };
     let elements = Elements::choose(codes, &[0, 0], true, &mut || false).unwrap();
-    let boxes = Boxes::build(codes, &[], &[0, 0], elements, &mut || false).unwrap();
+    let boxes = StringBoxes::build(codes, &[], &[0, 0], elements, &mut || false).unwrap();
     let search: (&[u8], usize, Range<u32>) = (&[1, 2], 0, 0..9);
-    assert!(found(&boxes, &mut Probe::new(), Simd::detect(), search, [2, 2], Some(2)).is_empty());
+    assert!(
+        found(&boxes, &mut ProbeSpace::new(), Simd::detect(), search, [2, 2], Some(2)).is_empty()
+    );
 }
 
 #[test]
@@ -290,5 +293,7 @@ fn building_is_cancelled() {
     assert!(Elements::choose(codes, &runs, false, &mut || true).is_err());
     let elements = Elements::choose(codes, &runs, false, &mut || false).unwrap();
     assert!(order(codes, 0, 0..runs[1], &elements, &mut || true).is_err());
-    assert!(Boxes::build(codes, &[Page::ANY; 20_000], &runs, elements, &mut || true).is_err());
+    assert!(
+        StringBoxes::build(codes, &[Page::ANY; 20_000], &runs, elements, &mut || true).is_err()
+    );
 }

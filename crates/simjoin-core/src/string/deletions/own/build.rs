@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use super::super::residual::{Hasher, residuals, shares};
 use super::super::{MAX_K, Symbols};
 use super::Own;
-use super::parts::{Parts, Sieve, part_count, spreading_threads};
+use super::parts::{ResidualParts, Sieve, part_count, spreading_threads};
 use crate::error::Result;
 use crate::string::rules::Symbol;
 use crate::util::cancel::CancelFlag;
@@ -66,13 +66,13 @@ impl<T: Symbol, S: Fn(u32) -> u64 + Sync> Build<'_, T, S> {
     }
 
     /// The residuals of all strings, `most` at most, in one set of parts for each thread.
-    fn spread(&self, most: u64) -> Result<Vec<Parts>> {
+    fn spread(&self, most: u64) -> Result<Vec<ResidualParts>> {
         let (strings, k) = (self.strings, self.k);
         let part_count = part_count(most);
         let threads = spreading_threads(self.threads, most);
         let shares = shares(strings, 0..self.count, k, threads.count());
         map(self.threads, shares, |(items, most)| {
-            let mut parts = Parts::new(part_count, most);
+            let mut parts = ResidualParts::new(part_count, most);
             let mut hasher = Hasher::default();
             let mut since = SYMBOLS;
             for item in items {
@@ -93,8 +93,8 @@ impl<T: Symbol, S: Fn(u32) -> u64 + Sync> Build<'_, T, S> {
     }
 
     /// The groups of all residuals, those of some parts after the other. Counts them for each item.
-    fn groups(&self, spread: &[Parts], of_items: &Counters) -> Result<Vec<Groups>> {
-        let count = spread.first().map_or(0, Parts::count);
+    fn groups(&self, spread: &[ResidualParts], of_items: &Counters) -> Result<Vec<Groups>> {
+        let count = spread.first().map_or(0, ResidualParts::count);
         let share = steps_per_task(self.threads, count, 1);
         let tasks = (0..count).step_by(share).map(|part| part..count.min(part + share)).collect();
         map(self.threads, tasks, |parts: Range<usize>| {

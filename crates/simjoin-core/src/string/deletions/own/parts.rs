@@ -16,8 +16,8 @@ pub(super) fn part_count(residuals: u64) -> usize {
     (residuals / PART).clamp(1, MOST_PARTS).next_power_of_two() as usize
 }
 
-/// How many of `threads` threads spread so many residuals, each over chunks of its own: what these lack to be
-/// full is half of the residuals at most, or the chunks are those of one thread.
+/// The number of `threads` threads that spread so many residuals, each over chunks of its own: what these lack
+/// to be full is half of the residuals at most, or the chunks are those of one thread.
 pub(super) fn spreading_threads(threads: Threads, residuals: u64) -> Threads {
     let open = (part_count(residuals) * CHUNK) as u64;
     threads.at_most((residuals / 2 / open) as usize)
@@ -32,7 +32,7 @@ pub(super) fn spread_bytes(residuals: u64) -> u64 {
 }
 
 /// Residuals in parts, by the highest bits of their hashes.
-pub(super) struct Parts {
+pub(super) struct ResidualParts {
     /// Chunks of all parts.
     chunks: Vec<u64>,
     /// For each chunk, the one before it of the same part.
@@ -45,7 +45,7 @@ pub(super) struct Parts {
 /// No chunk comes before the first of a part.
 const NONE: u32 = u32::MAX;
 
-impl Parts {
+impl ResidualParts {
     /// `count` parts, a power of two, for `most` residuals.
     pub(super) fn new(count: usize, most: u64) -> Self {
         // All parts together have at most a chunk each that is not full.
@@ -98,7 +98,7 @@ pub(super) struct Sieve {
 impl Sieve {
     /// The residuals of a part, which lie in several places, whose hash, above the lowest `shift` bits, another
     /// one has, and few others: sorted.
-    pub(super) fn repeated(&mut self, spread: &[Parts], part: usize, shift: u32) -> &[u64] {
+    pub(super) fn repeated(&mut self, spread: &[ResidualParts], part: usize, shift: u32) -> &[u64] {
         let Self { slots, kept } = self;
         kept.clear();
         let chunks = || spread.iter().flat_map(|parts| parts.chunks(part));

@@ -1,11 +1,11 @@
 //! The columns of a batch, as bit vectors of its patterns' rows.
 
-use super::{Bits, Count, Symbols};
+use super::{LaneBits, LaneCount, Symbols};
 use crate::simd::Simd;
 use crate::simd::texts::lanes_kernel;
 
 /// The columns of a batch, for kernels. The slices have an entry for each byte of a symbol.
-pub(super) struct Columns<'a> {
+pub(super) struct BatchColumns<'a> {
     pub masks: &'a mut [[u64; 8 * 64]],
     pub patterns: &'a [Symbols],
     pub texts: &'a [Symbols],
@@ -28,7 +28,7 @@ macro_rules! kernel {
     ) => {
         lanes_kernel! {
             $(#[$meta])*
-            fn $name[$form, Z = 1 or 1]($batch: &mut Columns<'_>, bits: &mut Bits) {
+            fn $name[$form, Z = 1 or 1]($batch: &mut BatchColumns<'_>, bits: &mut LaneBits) {
                 const W: usize = $width;
                 let columns = $batch.columns.min(W);
                 let columns = if $right { W - columns..W } else { 0..columns };
@@ -177,7 +177,7 @@ kernels!(64: levenshtein_64, damerau_64, indel_64, jaro_64);
 
 lanes_kernel! {
     /// The places in which a pattern and its text are alike.
-    fn hamming[F, Z = 1 or 1](batch: &Columns<'_>, bits: &mut Bits) {
+    fn hamming[F, Z = 1 or 1](batch: &BatchColumns<'_>, bits: &mut LaneBits) {
         for (i, to) in bits.0[0].chunks_exact_mut(8).enumerate() {
             // SAFETY: the kernel runs the instructions of the form; patterns and texts have 512 bytes.
             let differing = unsafe {
@@ -194,23 +194,28 @@ lanes_kernel! {
     }
 }
 
-impl Columns<'_> {
+impl BatchColumns<'_> {
     /// Computes the bits of a count.
-    pub(super) fn count<const W: usize>(&mut self, simd: Simd, count: Count, bits: &mut Bits) {
+    pub(super) fn count<const W: usize>(
+        &mut self,
+        simd: Simd,
+        count: LaneCount,
+        bits: &mut LaneBits,
+    ) {
         match (count, W) {
-            (Count::Levenshtein, 16) => levenshtein_16(simd, self, bits),
-            (Count::Levenshtein, 32) => levenshtein_32(simd, self, bits),
-            (Count::Levenshtein, _) => levenshtein_64(simd, self, bits),
-            (Count::Damerau, 16) => damerau_16(simd, self, bits),
-            (Count::Damerau, 32) => damerau_32(simd, self, bits),
-            (Count::Damerau, _) => damerau_64(simd, self, bits),
-            (Count::Indel, 16) => indel_16(simd, self, bits),
-            (Count::Indel, 32) => indel_32(simd, self, bits),
-            (Count::Indel, _) => indel_64(simd, self, bits),
-            (Count::Hamming, _) => hamming(simd, self, bits),
-            (Count::Jaro, 16) => jaro_16(simd, self, bits),
-            (Count::Jaro, 32) => jaro_32(simd, self, bits),
-            (Count::Jaro, _) => jaro_64(simd, self, bits),
+            (LaneCount::Levenshtein, 16) => levenshtein_16(simd, self, bits),
+            (LaneCount::Levenshtein, 32) => levenshtein_32(simd, self, bits),
+            (LaneCount::Levenshtein, _) => levenshtein_64(simd, self, bits),
+            (LaneCount::Damerau, 16) => damerau_16(simd, self, bits),
+            (LaneCount::Damerau, 32) => damerau_32(simd, self, bits),
+            (LaneCount::Damerau, _) => damerau_64(simd, self, bits),
+            (LaneCount::Indel, 16) => indel_16(simd, self, bits),
+            (LaneCount::Indel, 32) => indel_32(simd, self, bits),
+            (LaneCount::Indel, _) => indel_64(simd, self, bits),
+            (LaneCount::Hamming, _) => hamming(simd, self, bits),
+            (LaneCount::Jaro, 16) => jaro_16(simd, self, bits),
+            (LaneCount::Jaro, 32) => jaro_32(simd, self, bits),
+            (LaneCount::Jaro, _) => jaro_64(simd, self, bits),
         }
     }
 }

@@ -8,7 +8,7 @@ mod kernels;
 
 use std::hint::select_unpredictable;
 
-use kernels::Columns;
+use kernels::BatchColumns;
 
 use crate::simd::{Form, Simd};
 use crate::string::rules::window;
@@ -59,7 +59,7 @@ impl<'a> From<&'a [u8]> for Text<'a> {
 
 /// A count of a pair.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Count {
+pub(crate) enum LaneCount {
     /// Insertions, deletions and substitutions.
     Levenshtein,
     /// The same and transpositions, as [`Damerau`](crate::string::rules::Damerau) has them.
@@ -78,16 +78,16 @@ pub(crate) const LONGEST: usize = 64;
 /// Pairs of strings that wait for their vectors to be full. A symbol has `P` bytes, one or two: each in a text
 /// of its own, all of one length.
 #[derive(Debug, Clone)]
-pub(crate) struct Pairs<const P: usize> {
-    count: Count,
-    short: Batch<P>,
-    middle: Batch<P>,
-    long: Batch<P>,
+pub(crate) struct PendingPairs<const P: usize> {
+    count: LaneCount,
+    short: LaneBatch<P>,
+    middle: LaneBatch<P>,
+    long: LaneBatch<P>,
 }
 
-impl<const P: usize> Pairs<P> {
-    pub(crate) fn new(count: Count) -> Self {
-        let batch = Batch::default();
+impl<const P: usize> PendingPairs<P> {
+    pub(crate) fn new(count: LaneCount) -> Self {
+        let batch = LaneBatch::default();
         Self { count, short: batch.clone(), middle: batch.clone(), long: batch }
     }
 
@@ -99,12 +99,12 @@ impl<const P: usize> Pairs<P> {
     /// Whether strings of these lengths have a count.
     #[inline(always)]
     pub(crate) fn counts(&self, a: usize, b: usize) -> bool {
-        a == b || self.count != Count::Hamming
+        a == b || self.count != LaneCount::Hamming
     }
 
     /// The count of an empty string and one of `len` symbols.
     pub(crate) fn of_empty(&self, len: usize) -> u32 {
-        if self.count == Count::Jaro { 0 } else { len as u32 }
+        if self.count == LaneCount::Jaro { 0 } else { len as u32 }
     }
 
     /// Takes a pair of at most [`LONGEST`] symbols each, of one byte up to [`MAX_SYMBOL`] or of the low and the
@@ -148,7 +148,7 @@ const BYTES: usize = 512;
 /// Two vectors of bits; each kernel says which.
 #[derive(Debug, Clone)]
 #[repr(align(64))]
-struct Bits([[u8; 64]; 2]);
+struct LaneBits([[u8; 64]; 2]);
 
 /// The bytes of the symbols of a vector's pairs, and space for a lane's overflow.
 type Symbols = [u8; BYTES + 64];
@@ -156,7 +156,7 @@ type Symbols = [u8; BYTES + 64];
 /// The pairs of a vector.
 #[derive(Debug, Clone)]
 #[repr(align(64))]
-struct Batch<const P: usize> {
+struct LaneBatch<const P: usize> {
     /// The match masks of each column, by each byte of a symbol.
     masks: [[u64; 8 * 64]; P],
     /// Patterns, aligned to the start of their lanes. Bytes behind a pattern are arbitrary, for Jaro's count
@@ -178,7 +178,7 @@ struct Batch<const P: usize> {
     columns: usize,
 }
 
-impl<const P: usize> Default for Batch<P> {
+impl<const P: usize> Default for LaneBatch<P> {
     fn default() -> Self {
         Self {
             masks: [[0; 8 * 64]; P],
@@ -194,12 +194,12 @@ impl<const P: usize> Default for Batch<P> {
     }
 }
 
-impl<const P: usize> Batch<P> {
+impl<const P: usize> LaneBatch<P> {
     #[inline(always)]
     fn add<const W: usize>(
         &mut self,
         simd: Simd,
-        count: Count,
+        count: LaneCount,
         at: usize,
         [a, b]: [[Text<'_>; P]; 2],
         out: &mut [u32],
@@ -213,14 +213,14 @@ impl<const P: usize> Batch<P> {
         let (pattern, text) = (a[0].len.max(b[0].len), a[0].len.min(b[0].len));
         let lane = self.len * W;
         match count {
-            Count::Levenshtein | Count::Damerau => self.marks[lane / 8] = (W - text) as u8,
-            Count::Jaro => {
+            LaneCount::Levenshtein | LaneCount::Damerau => self.marks[lane / 8] = (W - text) as u8,
+            LaneCount::Jaro => {
                 let window = window(pattern, text);
                 self.marks[lane / 8] = window as u8;
                 let near = !0_u64 >> (63 - window);
                 self.near[lane / 8..][..W / 8].copy_from_slice(&near.to_le_bytes()[..W / 8]);
             }
-            Count::Indel | Count::Hamming => {}
+            LaneCount::Indel | LaneCount::Hamming => {}
         }
         self.at[self.len] = at;
         self.lens[self.len] = [pattern as u8, text as u8];
@@ -236,7 +236,7 @@ impl<const P: usize> Batch<P> {
     fn put<const W: usize>(
         &mut self,
         byte: usize,
-        count: Count,
+        count: LaneCount,
         pattern: Text<'_>,
         text: Text<'_>,
     ) {
@@ -245,26 +245,26 @@ impl<const P: usize> Batch<P> {
         copy::<W>(&mut patterns[lane..], pattern);
         // What is written beyond the lane is the next lane's, which is not yet there.
         match count {
-            Count::Levenshtein | Count::Damerau => {
+            LaneCount::Levenshtein | LaneCount::Damerau => {
                 texts[lane..lane + W].fill(NO_SYMBOLS[byte][0]);
                 copy::<W>(&mut texts[lane + W - text.len..], text);
             }
-            Count::Indel | Count::Jaro => {
+            LaneCount::Indel | LaneCount::Jaro => {
                 copy::<W>(&mut texts[lane..], text);
                 texts[lane + text.len..][..W].fill(NO_SYMBOLS[byte][0]);
             }
-            Count::Hamming => copy::<W>(&mut texts[lane..], text),
+            LaneCount::Hamming => copy::<W>(&mut texts[lane..], text),
         }
-        if count == Count::Jaro {
+        if count == LaneCount::Jaro {
             patterns[lane + pattern.len..][..W].fill(NO_SYMBOLS[byte][1]);
         }
     }
 
-    fn flush<const W: usize>(&mut self, simd: Simd, count: Count, out: &mut [u32]) {
+    fn flush<const W: usize>(&mut self, simd: Simd, count: LaneCount, out: &mut [u32]) {
         if self.len == 0 {
             return;
         }
-        let mut bits = Bits([[0; 64]; 2]);
+        let mut bits = LaneBits([[0; 64]; 2]);
         self.columns().count::<W>(simd, count, &mut bits);
         for lane in 0..self.len {
             let words = [0, 1].map(|i| word::<W>(&bits.0[i], lane));
@@ -274,8 +274,8 @@ impl<const P: usize> Batch<P> {
         self.columns = 0;
     }
 
-    fn columns(&mut self) -> Columns<'_> {
-        Columns {
+    fn columns(&mut self) -> BatchColumns<'_> {
+        BatchColumns {
             masks: &mut self.masks,
             patterns: &self.patterns,
             texts: &self.texts,
@@ -287,16 +287,16 @@ impl<const P: usize> Batch<P> {
 
     /// The count of a lane from the bits of its last column.
     #[inline(always)]
-    fn read<const W: usize>(&self, count: Count, lane: usize, words: [u64; 2]) -> u32 {
+    fn read<const W: usize>(&self, count: LaneCount, lane: usize, words: [u64; 2]) -> u32 {
         let [rows, columns] = self.lens[lane].map(u32::from);
         let within = !(!0_u64).checked_shl(rows).unwrap_or(0);
         let [first, second] = words.map(|word| (word & within).count_ones());
         match count {
-            Count::Levenshtein | Count::Damerau => columns + first - second,
-            Count::Hamming => rows - first,
+            LaneCount::Levenshtein | LaneCount::Damerau => columns + first - second,
+            LaneCount::Hamming => rows - first,
             // The rows without a bit are those of the common subsequence.
-            Count::Indel => rows + columns - 2 * (rows - first),
-            Count::Jaro => {
+            LaneCount::Indel => rows + columns - 2 * (rows - first),
+            LaneCount::Jaro => {
                 let lane = lane * W;
                 let is_equal = |row: usize, column: usize| {
                     let mut bytes = self.patterns.iter().zip(&self.texts);

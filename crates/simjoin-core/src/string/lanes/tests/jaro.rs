@@ -1,7 +1,7 @@
 //! Jaro's functions in lanes against the textbook.
 
 use super::{forms, numbers};
-use crate::string::lanes::{Rows, Strings, interleave};
+use crate::string::lanes::{CodeRows, LaneStrings, interleave};
 use crate::string::rules::tests::{Random, textbook};
 use crate::string::rules::{Alike, ORDERED, Threshold};
 
@@ -31,7 +31,7 @@ fn similarity(threshold: Threshold, a: &[u8], b: &[u8]) -> f64 {
 }
 
 /// The strings that lanes find, by all forms alike.
-fn found(rows: &mut Rows, probe: &[u8], alike: &Alike, strings: &[Vec<u8>]) -> Vec<u32> {
+fn found(rows: &mut CodeRows, probe: &[u8], alike: &Alike, strings: &[Vec<u8>]) -> Vec<u32> {
     let len = strings[0].len();
     let mut columns = vec![];
     interleave(&mut columns, strings.len(), len, |i| &strings[i]);
@@ -39,7 +39,7 @@ fn found(rows: &mut Rows, probe: &[u8], alike: &Alike, strings: &[Vec<u8>]) -> V
         let mut groups: Vec<u32> = (0..strings.len().div_ceil(8) as u32).collect();
         let mut out = vec![];
         let items = 100..100 + strings.len() as u32;
-        let strings = Strings { columns: &columns, first: 100, items };
+        let strings = LaneStrings { columns: &columns, first: 100, items };
         rows.set(probe);
         rows.search(simd, len, alike, strings, &mut groups, &mut out);
         out.into_iter().map(|(item, _)| item - 100).collect::<Vec<u32>>()
@@ -52,7 +52,7 @@ fn found(rows: &mut Rows, probe: &[u8], alike: &Alike, strings: &[Vec<u8>]) -> V
 #[test]
 fn lanes_match_as_the_textbook() {
     let mut random = Random(55);
-    let mut rows = Rows::default();
+    let mut rows = CodeRows::default();
     let lens = [0, 1, 2, 3, 4, 5, 7, 8, 9, 13, 15, 16, 17, 20, 31, ORDERED];
     for round in 0..3_000 {
         let alphabet = [2, 5, 26, 64][round % 4];
@@ -91,11 +91,11 @@ fn strings_that_are_not_wanted_are_left_out() {
     let alike = Threshold::JaroWinkler(0.9).alike(4, 4).unwrap();
     let mut columns = vec![];
     interleave(&mut columns, 20, 4, |i| &strings[i]);
-    let mut rows = Rows::default();
+    let mut rows = CodeRows::default();
     rows.set(&strings[0]);
     for simd in forms() {
         let mut out = vec![];
-        let strings = Strings { columns: &columns, first: 100, items: 103..117 };
+        let strings = LaneStrings { columns: &columns, first: 100, items: 103..117 };
         rows.search(simd, 4, &alike, strings, &mut vec![0, 2], &mut out);
         let items: Vec<u32> = out.into_iter().map(|(item, _)| item).collect();
         assert_eq!(items, [103, 104, 105, 106, 107, 116]);

@@ -4,7 +4,7 @@ mod characters;
 mod jaro;
 mod pairs;
 
-use super::{Band, Pattern, Strings, interleave};
+use super::{Band, LaneStrings, Pattern, interleave};
 use crate::simd::Simd;
 use crate::string::rules::tests::{Random, textbook};
 
@@ -30,7 +30,7 @@ fn distances(simd: Simd, probe: &[u8], strings: &[Vec<u8>], k: u32) -> Vec<u32> 
         let mut groups: Vec<u32> = (0..strings.len().div_ceil(8) as u32).collect();
         let mut out = vec![];
         let items = 100..100 + strings.len() as u32;
-        let strings = Strings { columns: &columns, first: 100, items };
+        let strings = LaneStrings { columns: &columns, first: 100, items };
         band.search(simd, &pattern, strings, &mut groups, &mut out);
         for (item, distance) in out {
             assert_eq!(result[item as usize - 100], k + 1, "found once");
@@ -136,7 +136,7 @@ fn items_that_are_not_wanted_are_left_out() {
         pattern.set(simd, &probe, 2);
         let band = Band::new(&pattern, 4, 2).expect("lengths within the bound");
         let mut out = vec![];
-        let strings = Strings { columns: &columns, first: 10, items: 17..40 };
+        let strings = LaneStrings { columns: &columns, first: 10, items: 17..40 };
         band.search(simd, &pattern, strings, &mut vec![0, 2, 3], &mut out);
         let items: Vec<(u32, u32)> = [17].into_iter().chain(26..40).map(|i| (i, 0)).collect();
         assert_eq!(out, items, "{simd}");

@@ -1,17 +1,22 @@
 use crate::simd::Simd;
-use crate::string::lanes::pairs::{Count, LONGEST, MAX_SYMBOL, Pairs, Text};
+use crate::string::lanes::pairs::{LONGEST, LaneCount, MAX_SYMBOL, PendingPairs, Text};
 use crate::string::rules::tests::{Random, textbook};
 
-const COUNTS: [Count; 5] =
-    [Count::Levenshtein, Count::Damerau, Count::Indel, Count::Hamming, Count::Jaro];
+const COUNTS: [LaneCount; 5] = [
+    LaneCount::Levenshtein,
+    LaneCount::Damerau,
+    LaneCount::Indel,
+    LaneCount::Hamming,
+    LaneCount::Jaro,
+];
 
-fn expected(count: Count, a: &[u32], b: &[u32]) -> u32 {
+fn expected(count: LaneCount, a: &[u32], b: &[u32]) -> u32 {
     match count {
-        Count::Levenshtein => textbook::levenshtein(a, b),
-        Count::Damerau => textbook::damerau(a, b),
-        Count::Indel => textbook::indel(a, b),
-        Count::Hamming => a.iter().zip(b).filter(|(x, y)| x != y).count() as u32,
-        Count::Jaro => {
+        LaneCount::Levenshtein => textbook::levenshtein(a, b),
+        LaneCount::Damerau => textbook::damerau(a, b),
+        LaneCount::Indel => textbook::indel(a, b),
+        LaneCount::Hamming => a.iter().zip(b).filter(|(x, y)| x != y).count() as u32,
+        LaneCount::Jaro => {
             let (common, transpositions) = textbook::common(a, b);
             common as u32 | (transpositions as u32) << 16
         }
@@ -21,7 +26,7 @@ fn expected(count: Count, a: &[u32], b: &[u32]) -> u32 {
 /// Counts all pairs by one set of lanes.
 fn counted<'a, const P: usize>(
     simd: Simd,
-    pairs: &mut Pairs<P>,
+    pairs: &mut PendingPairs<P>,
     len: usize,
     pair: impl Fn(usize) -> [[Text<'a>; P]; 2],
 ) -> Vec<u32> {
@@ -54,7 +59,7 @@ fn check<const P: usize>(
     bytes_of: fn(u32) -> [u8; P],
 ) {
     let mut random = Random(seed);
-    let mut lanes = COUNTS.map(Pairs::<P>::new);
+    let mut lanes = COUNTS.map(PendingPairs::<P>::new);
     for round in 0..rounds {
         let most = 1 + random.below(most);
         let mut strings: Vec<(Vec<u32>, Vec<u32>)> =

@@ -1,5 +1,5 @@
 use super::super::meter::Meter;
-use super::super::waves::{Met, Waves};
+use super::super::waves::{WaveAnswer, Waves};
 use super::super::{Edits, Levenshtein, Scratch, Symbol};
 use super::{ALPHABETS, Random, textbook};
 use crate::simd::Simd;
@@ -12,7 +12,7 @@ fn trimmed<'a, T: Symbol>(a: &'a [T], b: &'a [T]) -> [&'a [T]; 2] {
     [&a[..a.len() - suffix], &b[..b.len() - suffix]]
 }
 
-fn meet<T: Symbol>(waves: &mut Waves, simd: Simd, strings: [&[T]; 2], k: usize) -> Met {
+fn meet<T: Symbol>(waves: &mut Waves, simd: Simd, strings: [&[T]; 2], k: usize) -> WaveAnswer {
     let stop = &mut || false;
     waves.meet(simd, strings, k, &mut Meter::new(stop)).unwrap()
 }
@@ -33,13 +33,13 @@ fn waves_equal_the_textbook_in_every_form() {
         let expected = textbook::levenshtein(a, b) as usize;
         let bounds = [expected.saturating_sub(1), expected, expected + 1, 3, len];
         for (&simd, k) in Simd::available().iter().flat_map(|s| bounds.map(|k| (s, k))) {
-            let mut check = |found: Met| match found {
-                Met::At(distance) => {
+            let mut check = |found: WaveAnswer| match found {
+                WaveAnswer::At(distance) => {
                     met += 1;
                     assert_eq!(Some(distance), Some(expected).filter(|&d| d <= k), "{a:?} {b:?}");
                 }
-                Met::Beyond => assert!(expected > k, "{k} {a:?} {b:?}"),
-                Met::Unlike => {}
+                WaveAnswer::Beyond => assert!(expected > k, "{k} {a:?} {b:?}"),
+                WaveAnswer::Unlike => {}
             };
             check(meet(&mut waves, simd, [a, b], k));
             check(meet(&mut waves, simd, [b, a], k));
@@ -58,10 +58,10 @@ fn symbols_of_borders_are_left_to_blocks() {
         let a = [vec![border; 300], vec![1; 300]].concat();
         let b = [vec![2; 1], vec![border; 299], vec![1; 299], vec![3; 1]].concat();
         for &simd in Simd::available() {
-            assert_eq!(meet::<u8>(&mut waves, simd, [&a, &b], 20), Met::Unlike);
+            assert_eq!(meet::<u8>(&mut waves, simd, [&a, &b], 20), WaveAnswer::Unlike);
             let symbols =
                 [&a, &b].map(|s| s.iter().map(|&x| u32::from(x) << 24).collect::<Vec<_>>());
-            assert_eq!(meet(&mut waves, simd, [&symbols[0], &symbols[1]], 20), Met::Unlike);
+            assert_eq!(meet(&mut waves, simd, [&symbols[0], &symbols[1]], 20), WaveAnswer::Unlike);
         }
         let stop = &mut || false;
         let mut scratch = Scratch::new();

@@ -1,7 +1,7 @@
 //! The neighbours of rows among the columns near them, by the function itself.
 
-use super::lists::Lists;
-use super::tiles::Grid;
+use super::lists::NeighbourLists;
+use super::tiles::StripeGrid;
 use crate::error::Result;
 use crate::util::cancel::CancelFlag;
 use crate::vector::metric::Metric;
@@ -37,9 +37,9 @@ impl Judge<'_> {
     /// When the work is cancelled.
     pub(super) fn decide(
         &self,
-        grid: &Grid<'_>,
+        grid: &StripeGrid<'_>,
         stripe: usize,
-        lists: &mut Lists,
+        lists: &mut NeighbourLists,
         cancel: &CancelFlag,
     ) -> Result<Decided> {
         let mut decided = Decided::default();

@@ -28,11 +28,11 @@ const POINT_UNIT: usize = 16;
 /// The bytes that are flipped: those of columns are greater by 128 than those of rows.
 const FLIP: i32 = i32::from_ne_bytes([0x80; 4]);
 
-/// How vectors are written.
+/// The forms in which vectors are written.
 #[derive(Debug)]
 pub(super) struct Forms {
     dimensions: usize,
-    /// How rows of bytes lie.
+    /// The layout of rows of bytes.
     pub layout: RowLayout,
     bytes: ByteFrame,
     points: Frame,

@@ -6,26 +6,26 @@ use crate::memory::Reservation;
 
 /// A column near a row, with the square of the distance of their points.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Near {
+pub(super) struct NearColumn {
     pub square: f32,
     pub column: u32,
 }
 
 /// The columns near a row.
 #[derive(Debug)]
-struct List {
-    near: Vec<Near>,
+struct NearColumns {
+    near: Vec<NearColumn>,
     /// The list is thinned when it has this many columns.
     full: usize,
 }
 
 /// The lists of neighbouring rows.
 #[derive(Debug)]
-pub(super) struct Lists {
+pub(super) struct NeighbourLists {
     neighbours: usize,
     /// By row, the distance beyond which no column is a neighbour.
     limits: Vec<f64>,
-    lists: Vec<List>,
+    lists: Vec<NearColumns>,
     memory: Reservation,
 }
 
@@ -39,15 +39,15 @@ fn most(neighbours: usize) -> usize {
     16 * neighbours + 512
 }
 
-impl Lists {
+impl NeighbourLists {
     /// The bytes of the lists of a row.
     pub(super) fn bytes(neighbours: usize) -> usize {
-        size_of::<List>() + size_of::<f64>() + room(neighbours) * size_of::<Near>()
+        size_of::<NearColumns>() + size_of::<f64>() + room(neighbours) * size_of::<NearColumn>()
     }
 
     /// Lists without columns. `memory` holds the [bytes](Self::bytes) of each.
     pub(super) fn new(limits: Vec<f64>, neighbours: usize, memory: Reservation) -> Self {
-        let list = |_: &f64| List { near: vec![], full: room(neighbours) };
+        let list = |_: &f64| NearColumns { near: vec![], full: room(neighbours) };
         Self { neighbours, lists: limits.iter().map(list).collect(), limits, memory }
     }
 
@@ -63,7 +63,7 @@ impl Lists {
     pub(super) fn add(
         &mut self,
         row: usize,
-        near: Near,
+        near: NearColumn,
         forms: &Forms,
         off: impl Fn(u32) -> f64,
     ) -> Result<()> {
@@ -82,7 +82,7 @@ impl Lists {
             if list.near.len() > most(self.neighbours) {
                 return exec_err!("too many vectors are as near as the last neighbour");
             }
-            self.memory.try_grow((wanted - list.full) * size_of::<Near>())?;
+            self.memory.try_grow((wanted - list.full) * size_of::<NearColumn>())?;
             list.full = wanted;
             list.near.reserve_exact(wanted - list.near.len());
         }
@@ -91,7 +91,7 @@ impl Lists {
 
     /// Takes out columns that are no neighbours of a row, which has others that are nearer.
     fn thin(&mut self, row: usize, forms: &Forms, off: impl Fn(u32) -> f64) {
-        let List { near, .. } = &mut self.lists[row];
+        let NearColumns { near, .. } = &mut self.lists[row];
         if near.len() < self.neighbours {
             return;
         }
@@ -109,7 +109,7 @@ impl Lists {
         row: usize,
         forms: &Forms,
         off: impl Fn(u32) -> f64,
-    ) -> Vec<Near> {
+    ) -> Vec<NearColumn> {
         self.thin(row, forms, off);
         std::mem::take(&mut self.lists[row].near)
     }

@@ -23,9 +23,9 @@ use parking_lot::Mutex;
 
 use self::decide::{Decided, Judge};
 use self::forms::Forms;
-use self::lists::Lists;
-use self::sample::{OfRow, Sample};
-use self::tiles::{Grid, panel_reject};
+use self::lists::NeighbourLists;
+use self::sample::{ColumnSample, OfRow};
+use self::tiles::{StripeGrid, panel_reject};
 use self::written::{BLOCK, Roles, Written};
 use super::side::SideColumn;
 use crate::engine::NeighbourRequest;
@@ -35,7 +35,7 @@ use crate::simd::Simd;
 use crate::tuning::Size;
 use crate::util::cancel::CancelFlag;
 use crate::util::parallel::{Threads, map};
-use crate::vector::bands::{Band, Bands};
+use crate::vector::bands::{Bands, NeighbourBand};
 use crate::vector::bytes::MOST_DIMENSIONS;
 use crate::vector::metric::Metric;
 use crate::vector::middle::{is_usual, spread};
@@ -47,7 +47,7 @@ const MOST_NEIGHBOURS: usize = 256;
 const LEAST_DIMENSIONS: Size<u32> = Size { usual: 12, small: 1 };
 
 /// A search of the CPU.
-pub(super) struct Search<'a> {
+pub(super) struct HostSearch<'a> {
     metric: Metric,
     neighbours: usize,
     with_ties: bool,
@@ -61,7 +61,7 @@ pub(super) struct Search<'a> {
 }
 
 /// The neighbours, or the reason why none were looked for.
-pub(super) type Found = std::result::Result<Bands, Option<String>>;
+pub(super) type BandsOrReason = std::result::Result<Bands, Option<String>>;
 
 /// Whether the CPU may find neighbours at once, and the work is enough for it.
 pub(super) fn pays(request: &NeighbourRequest<'_>) -> bool {
@@ -71,7 +71,7 @@ pub(super) fn pays(request: &NeighbourRequest<'_>) -> bool {
     left as f64 * right as f64 >= least && request.count <= MOST_NEIGHBOURS
 }
 
-impl<'a> Search<'a> {
+impl<'a> HostSearch<'a> {
     pub(super) fn new(
         metric: Metric,
         request: &NeighbourRequest<'a>,
@@ -100,7 +100,7 @@ impl<'a> Search<'a> {
     /// # Errors
     ///
     /// When the work is cancelled.
-    pub(super) fn find(&self) -> Result<Found> {
+    pub(super) fn find(&self) -> Result<BandsOrReason> {
         let declined = |why: &str| Ok(Err(Some(why.to_string())));
         let dimensions = self.left.dimensions;
         let fits = self.threads.tuning.size(LEAST_DIMENSIONS)..=MOST_DIMENSIONS as u32;
@@ -166,13 +166,18 @@ impl<'a> Search<'a> {
     }
 
     /// Compares rows with columns; `None` where a vector has no form.
-    fn compare(&self, forms: &Forms, rows: Vec<u32>, columns: Vec<u32>) -> Result<Option<Found>> {
+    fn compare(
+        &self,
+        forms: &Forms,
+        rows: Vec<u32>,
+        columns: Vec<u32>,
+    ) -> Result<Option<BandsOrReason>> {
         let work = (self.threads, self.cancel);
         let memory = self.memory.new_empty();
         let as_panels = Roles { rows: false, panels: true };
-        let size = Sample::size(columns.len(), self.neighbours);
+        let size = ColumnSample::size(columns.len(), self.neighbours);
         memory.try_grow(Written::bytes(size, forms, as_panels))?;
-        let sample = Sample::of(self.columns(), forms, &columns, self.neighbours, work)?;
+        let sample = ColumnSample::of(self.columns(), forms, &columns, self.neighbours, work)?;
         let Some(sample) = sample else { return Ok(None) };
         let Some(suits) = self.suits(forms, &sample, &rows)? else { return Ok(None) };
         if !suits {
@@ -197,12 +202,12 @@ impl<'a> Search<'a> {
             }
         };
         let columns = other.as_ref().unwrap_or(&rows);
-        memory.try_grow(rows.len() * Lists::bytes(self.neighbours) + columns.len() * 4)?;
-        let stripe = Grid::stripe(forms, self.threads.tuning);
+        memory.try_grow(rows.len() * NeighbourLists::bytes(self.neighbours) + columns.len() * 4)?;
+        let stripe = StripeGrid::stripe(forms, self.threads.tuning);
         let lists = limits.chunks(stripe).map(|limits| {
-            Mutex::new(Lists::new(limits.to_vec(), self.neighbours, memory.new_empty()))
+            Mutex::new(NeighbourLists::new(limits.to_vec(), self.neighbours, memory.new_empty()))
         });
-        let grid = Grid {
+        let grid = StripeGrid {
             forms,
             rows: &rows,
             columns,
@@ -219,7 +224,7 @@ impl<'a> Search<'a> {
 
     /// Whether vectors are so far from each other that most have to be compared: of those that lie in
     /// clusters, joins by boxes leave out most pairs.
-    fn suits(&self, forms: &Forms, sample: &Sample, rows: &[u32]) -> Result<Option<bool>> {
+    fn suits(&self, forms: &Forms, sample: &ColumnSample, rows: &[u32]) -> Result<Option<bool>> {
         /// The distance of the last neighbour by that of any two vectors.
         const RATIO: Size<f64> = Size { usual: 0.5, small: f64::NEG_INFINITY };
         let some = spread(0..rows.len() as u32, BLOCK).map(|place| rows[place as usize]);
@@ -233,7 +238,12 @@ impl<'a> Search<'a> {
     }
 
     /// The limits that a sample gives to rows; `None` where a row has no form.
-    fn sampled(&self, forms: &Forms, sample: &Sample, rows: &[u32]) -> Result<Option<Vec<OfRow>>> {
+    fn sampled(
+        &self,
+        forms: &Forms,
+        sample: &ColumnSample,
+        rows: &[u32],
+    ) -> Result<Option<Vec<OfRow>>> {
         let roles = Roles { rows: true, panels: false };
         let of_blocks = map(self.threads, rows.chunks(BLOCK).collect(), |block: &[u32]| {
             let work = (self.threads.at_most(1), self.cancel);
@@ -244,7 +254,7 @@ impl<'a> Search<'a> {
     }
 
     /// Decides which columns of the lists are neighbours.
-    fn decide(&self, grid: &Grid<'_>) -> Result<Bands> {
+    fn decide(&self, grid: &StripeGrid<'_>) -> Result<Bands> {
         let judge = Judge {
             metric: self.metric,
             neighbours: self.neighbours,
@@ -253,9 +263,10 @@ impl<'a> Search<'a> {
             right: self.columns(),
         };
         let stripes = grid.lists.iter().enumerate().collect();
-        let decided = map(self.threads, stripes, |(stripe, lists): (usize, &Mutex<Lists>)| {
-            judge.decide(grid, stripe, &mut lists.lock(), self.cancel)
-        })?;
+        let decided =
+            map(self.threads, stripes, |(stripe, lists): (usize, &Mutex<NeighbourLists>)| {
+                judge.decide(grid, stripe, &mut lists.lock(), self.cancel)
+            })?;
         let memory = self.memory.new_empty();
         let count = self.left.len() as usize;
         let found: usize = decided.iter().map(|of_stripe| of_stripe.columns.len()).sum();
@@ -273,7 +284,7 @@ impl<'a> Search<'a> {
             values.extend(of_values);
         }
         let rows = 0..self.left.len();
-        let band = Band { rows, starts, counts, columns, values, memory, nanos: 0 };
+        let band = NeighbourBand { rows, starts, counts, columns, values, memory, nanos: 0 };
         Ok(Bands { device: "cpu".to_string(), bands: vec![band] })
     }
 }

@@ -19,7 +19,7 @@ const NONE: u32 = u32::MAX;
 
 /// Some columns, in groups.
 #[derive(Debug)]
-pub(super) struct Sample {
+pub(super) struct ColumnSample {
     columns: Written,
     reject: Vec<i32>,
     /// Groups of sixteen lanes: a panel belongs to one of them.
@@ -35,7 +35,7 @@ pub(super) struct OfRow {
     pub usual: f64,
 }
 
-impl Sample {
+impl ColumnSample {
     /// The number of columns in a sample of `columns` columns, for this many neighbours.
     pub(super) fn size(columns: usize, neighbours: usize) -> usize {
         /// The part of the columns is √k by this, so that pairs with the sample and pairs within the limits

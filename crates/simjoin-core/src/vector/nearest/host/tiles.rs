@@ -5,7 +5,7 @@ use std::ops::Range;
 use parking_lot::Mutex;
 
 use super::forms::{ByteSums, Forms};
-use super::lists::{Lists, Near};
+use super::lists::{NearColumn, NeighbourLists};
 use super::written::{BLOCK, Written};
 use crate::error::Result;
 use crate::simd::{Floats, Simd, kernels};
@@ -69,7 +69,7 @@ kernels! {
 }
 
 /// Rows and columns that are compared.
-pub(super) struct Grid<'a> {
+pub(super) struct StripeGrid<'a> {
     pub forms: &'a Forms,
     pub rows: &'a Written,
     pub columns: &'a Written,
@@ -78,7 +78,7 @@ pub(super) struct Grid<'a> {
     /// The rows, and the columns, of a stripe; a multiple of [`BLOCK`].
     pub stripe: usize,
     /// The lists of each stripe of rows.
-    pub lists: Vec<Mutex<Lists>>,
+    pub lists: Vec<Mutex<NeighbourLists>>,
     pub panel_reject: Vec<i32>,
     /// A bound on the `off` of columns.
     pub most_off: f64,
@@ -86,15 +86,15 @@ pub(super) struct Grid<'a> {
 }
 
 /// A stripe of rows and some of columns, one after the other.
-struct Unit {
+struct StripeTask {
     rows: usize,
     columns: Range<usize>,
 }
 
 /// Pairs on their way into lists: the place of the row, and the column.
-type Pairs = Vec<(u32, Near)>;
+type Pairs = Vec<(u32, NearColumn)>;
 
-impl Grid<'_> {
+impl StripeGrid<'_> {
     /// The vectors of a stripe that stays in the second cache with another one.
     pub(super) fn stripe(forms: &Forms, tuning: Tuning) -> usize {
         const BYTES: Size = Size { usual: 1 << 20, small: 1 << 10 };
@@ -118,7 +118,7 @@ impl Grid<'_> {
         })
     }
 
-    fn units(&self, threads: Threads) -> Vec<Unit> {
+    fn units(&self, threads: Threads) -> Vec<StripeTask> {
         /// Units for a thread, at least: so that all end together.
         const UNITS: usize = 16;
         let count = |written: &Written| written.len().div_ceil(self.stripe);
@@ -130,7 +130,7 @@ impl Grid<'_> {
                 let start = if self.itself { first.max(row) } else { first };
                 let end = columns.min(first + run);
                 if start < end {
-                    units.push(Unit { rows: row, columns: start..end });
+                    units.push(StripeTask { rows: row, columns: start..end });
                 }
             }
         }
@@ -192,11 +192,11 @@ impl Grid<'_> {
                         let square = square_distance(self.simd, point, of_column);
                         let off = f64::from(off) + f64::from(self.columns.offs[y]);
                         if self.forms.may_lie_within(square, off, limit) {
-                            pairs[0].push((x as u32, Near { square, column: y as u32 }));
+                            pairs[0].push((x as u32, NearColumn { square, column: y as u32 }));
                         }
                         let of_column = of_columns.get(y - columns.start).filter(|_| x != y);
                         if of_column.is_some_and(|l| self.forms.may_lie_within(square, off, *l)) {
-                            pairs[1].push((y as u32, Near { square, column: x as u32 }));
+                            pairs[1].push((y as u32, NearColumn { square, column: x as u32 }));
                         }
                     });
                     for (stripe, pairs) in [row, column].into_iter().zip(pairs.iter_mut()) {

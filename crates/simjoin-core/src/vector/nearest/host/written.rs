@@ -35,7 +35,7 @@ pub(super) struct Roles {
 }
 
 /// The parts of [`Written`] that a task writes.
-struct Part<'a> {
+struct WrittenPart<'a> {
     numbers: &'a [u32],
     rows: &'a mut [i32],
     layout: RowLayout,
@@ -88,7 +88,7 @@ impl Written {
         let of_points = written.points.chunks_mut(BLOCK * stride);
         let of_all = written.sums.chunks_mut(BLOCK).zip(written.offs.chunks_mut(BLOCK));
         let parts = written.numbers.chunks(BLOCK).zip(of_points.zip(of_all));
-        let parts = parts.map(|(numbers, (points, (sums, offs)))| Part {
+        let parts = parts.map(|(numbers, (points, (sums, offs)))| WrittenPart {
             numbers,
             rows: rows.next().unwrap_or_default(),
             layout,
@@ -120,7 +120,7 @@ impl Written {
 }
 
 /// Writes a block.
-fn write(side: &SideColumn, forms: &Forms, part: Part<'_>) -> bool {
+fn write(side: &SideColumn, forms: &Forms, part: WrittenPart<'_>) -> bool {
     let (places, stride) = (forms.places(), forms.stride());
     let (mut buffer, mut bytes, mut all) = (vec![], vec![0; places], true);
     for (row, number) in part.numbers.iter().enumerate() {
