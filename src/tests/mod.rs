@@ -1,5 +1,6 @@
-//! Tests of the crate's structure: the directions in which folders depend on each other, and the smallest family of similarities, which runs through everything above the boundary. [`statements`]
-//! holds the statements of a family against nested loops.
+//! Tests of the crate's structure: the directions in which folders depend on each other ([`arrows`]), and the
+//! names of types ([`names`]). With them the smallest family of similarities, which runs through everything
+//! above the boundary; [`statements`] holds the statements of a family against nested loops.
 
 use std::sync::Arc;
 
@@ -9,6 +10,7 @@ use crate::tuning::Tuning;
 
 mod arrows;
 mod families;
+mod names;
 mod near;
 pub(crate) mod statements;
 

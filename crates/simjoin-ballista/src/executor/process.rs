@@ -63,13 +63,13 @@ pub(super) struct Process {
     tasks: Tasks,
     reports: mpsc::UnboundedReceiver<Report>,
     stops: mpsc::UnboundedReceiver<String>,
-    _threads: Threads,
+    _threads: TaskThreads,
 }
 
 /// The threads of tasks, which are left to themselves at the end of the process.
-struct Threads(Option<Runtime>);
+struct TaskThreads(Option<Runtime>);
 
-impl Drop for Threads {
+impl Drop for TaskThreads {
     fn drop(&mut self) {
         if let Some(runtime) = self.0.take() {
             runtime.shutdown_background();
@@ -140,7 +140,7 @@ impl Process {
             tasks,
             reports: told,
             stops,
-            _threads: Threads(Some(threads)),
+            _threads: TaskThreads(Some(threads)),
         })
     }
 

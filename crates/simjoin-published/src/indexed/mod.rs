@@ -3,7 +3,7 @@
 //! | strategy | | |
 //! |---|---|---|
 //! | `bwjoin-published` | [`BlockPerRow`] | a block a row sorts tiles of postings |
-//! | `fgssjoin` | [`Threads`] | a thread a row counts prefix tokens in cells |
+//! | `fgssjoin` | [`ThreadPerRow`] | a thread a row counts prefix tokens in cells |
 //! | `sf-gssjoin` | [`Atomics`] | all tokens are indexed, and overlaps counted in cells |
 //!
 //! Each is a [`CandidateLookup`] in the product's index, and right where the published code is not: cells are
@@ -42,7 +42,7 @@ impl PublishedIndex {
     fn lookup(self, threads: u32, part_sets: u32) -> Arc<dyn CandidateLookup> {
         match self {
             Self::Bwjoin => Arc::new(BlockPerRow { threads, part_sets }),
-            Self::FgssJoin => Arc::new(Threads { part_sets }),
+            Self::FgssJoin => Arc::new(ThreadPerRow { part_sets }),
             Self::SfGssJoin => Arc::new(Atomics { part_sets }),
         }
     }
@@ -117,11 +117,11 @@ impl CandidateLookup for BlockPerRow {
 
 /// fgSSJoin: a thread a row counts in a matrix of cells.
 #[derive(Debug)]
-struct Threads {
+struct ThreadPerRow {
     part_sets: u32,
 }
 
-impl CandidateLookup for Threads {
+impl CandidateLookup for ThreadPerRow {
     fn kernel(&self) -> &'static str {
         "index_threads"
     }
