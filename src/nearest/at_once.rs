@@ -1,5 +1,7 @@
 //! Neighbours that the family of the score finds at once, before any round.
 //!
+//! The family knows no blocking keys: it is asked for the rows of each key by themselves.
+//!
 //! The family knows no condition on pairs. Where there is one it is asked for a neighbour more, and the pairs
 //! are held against the condition here: a row that has enough of them left has its neighbours, since every
 //! pair that is not among them is worse. Rows that have not go through rounds.
@@ -11,13 +13,23 @@ use datafusion::common::cast::as_boolean_array;
 use datafusion::common::runtime::{JoinSet, SpawnedTask};
 use datafusion::common::{Result, internal_datafusion_err};
 
+use datafusion::physical_plan::expressions::Column;
+use futures::{StreamExt, TryStreamExt, stream};
+
 use super::argument::SideArgument;
+use super::keys::{KeyGroup, RowsByKey};
 use super::pairs::{admitted, is_true};
 use super::run::{InMemorySearch, Round, Way};
 use crate::engine::{NeighbourRequest, NeighbourSearch, NeighbourSide, Neighbours};
+use crate::operator::errors::is_out_of_memory;
 use crate::spec::{Search, Side};
 use crate::top::{ScoreKey, TopK, key_of};
+use crate::tuning::Size;
 use crate::util::cancel::CancelFlag;
+use crate::util::parallel::Threads;
+
+/// Pairs of rows of a blocking key from which on the family is asked for them.
+const LEAST_PAIRS: Size = Size { usual: 1 << 16, small: 1 };
 
 /// Left rows whose neighbours are looked through together.
 const CHUNK: usize = 1 << 12;
@@ -33,7 +45,9 @@ fn spare(search: &Search) -> usize {
 /// The answer of a family, with what is needed to look through it.
 struct AtOnce {
     run: InMemorySearch,
-    rows: Vec<u32>,
+    rows: Arc<[u32]>,
+    /// The places by which `best` knows the rows.
+    places: Vec<u32>,
     neighbours: Neighbours,
     /// The neighbours that the family was asked for.
     asked: usize,
@@ -43,13 +57,24 @@ struct AtOnce {
     bound: ScoreKey,
 }
 
+/// What the family has found for a group of left rows.
+struct GroupAnswer {
+    /// The device that has found neighbours, or why the family has looked for none.
+    by: std::result::Result<String, Option<String>>,
+    /// The rows of the group.
+    rows: usize,
+    /// The places of the rows whose neighbours are still unknown.
+    left: Vec<u32>,
+}
+
 impl InMemorySearch {
-    /// Offers `best` the neighbours of left rows that the family of the score finds at once. Returns the places
-    /// of the rows whose neighbours are still unknown; `None` where there is no such search.
+    /// Offers `best` the neighbours of left rows that the family of the score finds at once: of each blocking key by
+    /// itself, where there are keys. Returns the places of the rows whose neighbours are still unknown; `None` where
+    /// there is no such search.
     ///
     /// # Errors
     ///
-    /// The errors of evaluating conditions, and when memory for ties is refused.
+    /// The errors of evaluating keys and conditions, and when memory for ties is refused.
     pub(super) async fn find_at_once(
         &self,
         rows: &[u32],
@@ -60,55 +85,126 @@ impl InMemorySearch {
         };
         let lists = self.memory.new_empty();
         // Rounds take less memory.
-        if lists.try_grow((3 * rows.len() + 2 * self.right_rows()) * size_of::<u32>()).is_err() {
+        if lists.try_grow((3 * rows.len() + self.right_rows()) * size_of::<u32>()).is_err() {
             return Ok(None);
         }
-        let neighbours = match self.ask(search, rows).await? {
-            NeighbourSearch::Found(neighbours) => neighbours,
-            NeighbourSearch::Declined(None) => return Ok(None),
-            NeighbourSearch::Declined(Some(why)) => {
-                let way = Way::Declined(why);
-                (self.on_round)(Round { way, rows: rows.len(), served: 0, of_items: false });
-                return Ok(None);
-            }
+        let (mut groups, mut left) = match self.groups(rows) {
+            Ok(groups) => groups,
+            Err(error) if is_out_of_memory(&error) => return Ok(None),
+            Err(error) => return Err(error),
         };
-        let device = neighbours.device.clone();
-        let found = Arc::new(AtOnce {
-            run: self.clone(),
-            rows: rows.to_vec(),
-            neighbours,
-            asked: self.count() + spare(search),
-            count: self.count(),
-            bound: key_of(search.predicate.bound, self.join.order),
-        });
-        let left = found.offer(best).await?;
-        let served = rows.len() - left.len();
-        let way = Way::AtOnce(device);
-        (self.on_round)(Round { way, rows: rows.len(), served, of_items: false });
-        Ok(Some(left))
+        let itself = self.is_itself(search, rows)?;
+        let threads = self.threads();
+        let ask = |group: KeyGroup, threads: Threads| {
+            self.find_group(search, (rows, group), (itself, threads), best)
+        };
+        // A family that has no search for the largest group has none for others.
+        if groups.is_empty() {
+            return Ok(None);
+        }
+        let first = ask(groups.remove(0), threads).await?;
+        if first.by == Err(None) {
+            return Ok(None);
+        }
+        let (tasks, of_task) = match groups.len() >= threads.count() {
+            true => (threads.count(), threads.at_most(1)),
+            false => (1, threads),
+        };
+        let asked = stream::iter(groups).map(|group| ask(group, of_task)).buffer_unordered(tasks);
+        let mut answers = stream::iter([Ok(first)]).chain(asked);
+        let (mut device, mut declined, mut served, mut took_part) = (None, None, 0, 0);
+        while let Some(GroupAnswer { by, rows, left: of_group }) = answers.try_next().await? {
+            took_part += rows;
+            served += rows - of_group.len();
+            left.extend(of_group);
+            match by {
+                Ok(by) => device = Some(by),
+                Err(why) => declined = declined.or(why),
+            }
+        }
+        let way = match (&device, declined) {
+            (Some(device), _) => Way::AtOnce(device.clone()),
+            (None, Some(why)) => Way::Declined(why),
+            (None, None) => return Ok(None),
+        };
+        (self.on_round)(Round { way, rows: took_part, served, of_items: false });
+        left.sort_unstable();
+        Ok(device.map(|_| left))
     }
 
-    /// Whether a family may answer, which knows neither keys nor a strategy.
+    /// Whether a family may answer, which knows no strategy. It reads the rows of each key by themselves: arguments
+    /// that are computed would be computed again for each.
     fn suits(&self, search: &Search) -> bool {
         let residual = search.residual.as_ref();
-        self.join.on.is_empty()
+        let is_read = self.join.on.is_empty() || search.arguments.iter().all(|e| e.is::<Column>());
+        is_read
             && self.options.strategy.is_auto()
             && !search.predicate.bound.is_nan()
             && self.right_rows() > 0
             && residual.is_none_or(|residual| self.has_scores_of(residual))
     }
 
-    /// Asks the family, on a thread that may wait.
-    async fn ask(&self, search: &Search, rows: &[u32]) -> Result<NeighbourSearch> {
+    /// The groups of rows that the family is asked for, and the places of rows in groups that are too small for that.
+    fn groups(&self, rows: &[u32]) -> Result<(Vec<KeyGroup>, Vec<u32>)> {
+        let by_key = RowsByKey::try_new(&self.join, &self.right, self.memory.new_empty())?;
+        let groups = by_key.groups(&self.join, &self.left, rows)?;
+        let least = self.threads().tuning.size(LEAST_PAIRS);
+        let is_asked = |group: &KeyGroup| self.join.on.is_empty() || group.pairs() >= least;
+        let (asked, few): (Vec<_>, Vec<_>) = groups.into_iter().partition(is_asked);
+        Ok((asked, few.into_iter().flat_map(|group| group.places).collect()))
+    }
+
+    /// Whether the left rows of each key are its right rows, so that they are read once.
+    fn is_itself(&self, search: &Search, rows: &[u32]) -> Result<bool> {
+        let [left, right] = &search.arguments;
+        let is_alike = self.itself
+            && left == right
+            && self.join.on.iter().all(|(left, right)| left == right)
+            && self.join.side_filters.iter().all(Option::is_none);
+        Ok(is_alike && (rows.len() == self.left.rows() || rows.len() == self.candidates()?.len()))
+    }
+
+    /// Offers `best` the neighbours of a group of left rows, as far as the family finds them.
+    async fn find_group(
+        &self,
+        search: &Search,
+        (rows, group): (&[u32], KeyGroup),
+        (itself, threads): (bool, Threads),
+        best: &Arc<TopK>,
+    ) -> Result<GroupAnswer> {
+        let KeyGroup { places, right } = group;
+        let rows: Arc<[u32]> = places.iter().map(|place| rows[*place as usize]).collect();
+        let count = rows.len();
+        let neighbours = match self.ask(search, (Arc::clone(&rows), right), itself, threads).await?
+        {
+            NeighbourSearch::Found(neighbours) => neighbours,
+            NeighbourSearch::Declined(why) => {
+                return Ok(GroupAnswer { by: Err(why), rows: count, left: places });
+            }
+        };
+        let device = neighbours.device.clone();
+        let found = Arc::new(AtOnce {
+            run: self.clone(),
+            rows,
+            places,
+            neighbours,
+            asked: self.count() + spare(search),
+            count: self.count(),
+            bound: key_of(search.predicate.bound, self.join.order),
+        });
+        let left = found.offer(best).await?;
+        Ok(GroupAnswer { by: Ok(device), rows: count, left })
+    }
+
+    /// Asks the family for the neighbours of left rows among right rows, on a thread that may wait.
+    async fn ask(
+        &self,
+        search: &Search,
+        (rows, right): (Arc<[u32]>, Vec<u32>),
+        itself: bool,
+        threads: Threads,
+    ) -> Result<NeighbourSearch> {
         let family = Arc::clone(self.families.get(search.predicate.family())?);
-        let right = self.right_candidates()?;
-        let [left_argument, right_argument] = &search.arguments;
-        let is_whole = rows.len() == self.left.rows() || rows.len() == self.candidates()?.len();
-        let filters = &self.join.side_filters;
-        let itself = self.itself
-            && is_whole
-            && filters.iter().all(Option::is_none)
-            && left_argument == right_argument;
         // A family tells rows in a tie apart in no order of theirs.
         let with_ties = self.nearest().with_ties || self.order.is_some();
         let (search, options) = (search.clone(), self.options.clone());
@@ -118,8 +214,7 @@ impl InMemorySearch {
             SideArgument::try_new(argument, table, &self.families, search.predicate.family())
         });
         let arguments = [left?, right_side?];
-        let (rows, memory) = (rows.to_vec(), self.memory.new_empty());
-        let threads = self.threads();
+        let memory = self.memory.new_empty();
         // A blocking thread is not aborted: it ends at its next look at the flag, once the statement is dropped.
         let cancel = CancelFlag::default();
         let _cancelled = cancel.on_drop();
@@ -213,7 +308,7 @@ impl AtOnce {
         let (mut pair, mut left, mut pairs) = (0, vec![], vec![]);
         for place in places {
             let Some((partners, of_row)) = self.neighbours.of(place) else {
-                left.push(place as u32);
+                left.push(self.places[place]);
                 continue;
             };
             let before = pairs.len();
@@ -226,14 +321,14 @@ impl AtOnce {
                     continue;
                 }
                 if holds.is_none_or(|holds| is_true(holds, pair)) {
-                    pairs.push((place as u32, self.run.rank_of(*partner), key));
+                    pairs.push((self.places[place], self.run.rank_of(*partner), key));
                 }
                 pair += 1;
             }
             // Every pair within the bound is known where one beyond it is.
             if pairs.len() - before < self.count && !is_bounded {
                 pairs.truncate(before);
-                left.push(place as u32);
+                left.push(self.places[place]);
             }
         }
         best.offer(pairs.into_iter());

@@ -32,6 +32,7 @@ mod best_pairs;
 mod budget;
 mod distinct;
 mod expand;
+mod keys;
 mod left;
 mod nan_rows;
 mod node;

@@ -1,7 +1,6 @@
 //! Scores that are computed pair by pair.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
@@ -11,20 +10,17 @@ use arrow::compute::{cast, take};
 use arrow::datatypes::{DataType, Float64Type, Int64Type, UInt64Type};
 use datafusion::common::cast::as_boolean_array;
 use datafusion::common::runtime::JoinSet;
-use datafusion::common::{NullEquality, Result, internal_datafusion_err, internal_err, plan_err};
+use datafusion::common::{Result, internal_datafusion_err, internal_err, plan_err};
 use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::physical_expr::PhysicalExprRef;
 
+use super::keys::RowsByKey;
 use super::table::RowTable;
-use crate::engine::KeyConverter;
 use crate::spec::{NearestJoin, Order, Residual, ResidualColumn, Side};
 use crate::top::{ScoreKey, TopK, key_of, keyed};
 
 /// Right rows that a left row meets at once.
 const BLOCK: usize = 1 << 13;
-
-/// The bytes of a key's place in a table of keys, besides the key itself.
-const KEY_BYTES: usize = 2 * (size_of::<Box<[u8]>>() + size_of::<Vec<u32>>());
 
 /// Whether scores of this type are ranked.
 ///
@@ -74,10 +70,7 @@ pub(super) struct ComputedPairs {
     join: Arc<NearestJoin>,
     left: Arc<RowTable>,
     right: Arc<RowTable>,
-    /// The right rows that pass the filter of their side: of each key, or all under the empty key.
-    partners: HashMap<Box<[u8]>, Vec<u32>>,
-    keys: Option<KeyConverter>,
-    _memory: MemoryReservation,
+    partners: RowsByKey,
 }
 
 impl ComputedPairs {
@@ -92,48 +85,8 @@ impl ComputedPairs {
         right: Arc<RowTable>,
         memory: MemoryReservation,
     ) -> Result<Self> {
-        // A list doubles as it grows.
-        memory.try_grow(2 * right.rows() * size_of::<u32>())?;
-        let mut partners: HashMap<Box<[u8]>, Vec<u32>> = HashMap::new();
-        let keys = match right.batches().next() {
-            Some((_, batch)) if !join.on.is_empty() => {
-                let types = join.on.iter().map(|(_, key)| key.data_type(&batch.schema()));
-                let types = types.collect::<Result<Vec<_>>>()?;
-                Some(KeyConverter::try_new(
-                    types,
-                    join.null_equality == NullEquality::NullEqualsNull,
-                )?)
-            }
-            _ => None,
-        };
-        for (start, batch) in right.batches() {
-            let admitted = admitted(join.side_filter(Side::Right), batch)?;
-            let of_rows = match &keys {
-                Some(converter) => {
-                    let columns = join.on.iter().map(|(_, key)| evaluate(key, batch));
-                    Some(converter.convert(&columns.collect::<Result<Vec<_>>>()?)?)
-                }
-                None => None,
-            };
-            for row in 0..batch.num_rows() {
-                if admitted.as_ref().is_some_and(|rows| !is_true(rows, row)) {
-                    continue;
-                }
-                let key = match &of_rows {
-                    Some(keys) => keys.bytes(row),
-                    None => Some(&[][..]),
-                };
-                let Some(key) = key else { continue };
-                match partners.get_mut(key) {
-                    Some(rows) => rows.push(start + row as u32),
-                    None => {
-                        memory.try_grow(key.len() + KEY_BYTES)?;
-                        partners.insert(key.into(), vec![start + row as u32]);
-                    }
-                }
-            }
-        }
-        Ok(Self { join, left, right, partners, keys, _memory: memory })
+        let partners = RowsByKey::try_new(&join, &right, memory)?;
+        Ok(Self { join, left, right, partners })
     }
 
     /// Offers `best` all pairs of the left rows `rows`, which are `slots` there. `threads` tasks share
@@ -160,7 +113,8 @@ impl ComputedPairs {
                     let Some((row, slot)) = rows.get(at).zip(slots.get(at)) else {
                         return Ok::<_, datafusion::error::DataFusionError>(());
                     };
-                    for block in pairs.partners_of(*row)?.chunks(BLOCK) {
+                    let partners = pairs.partners.of_left(&pairs.join, &pairs.left, *row)?;
+                    for block in partners.chunks(BLOCK) {
                         let (partners, keys) = pairs.score(*row, block)?;
                         let ranked = partners.iter().zip(keys.iter());
                         best.offer(ranked.filter_map(|(partner, key)| {
@@ -176,18 +130,6 @@ impl ComputedPairs {
             ended.map_err(|e| internal_datafusion_err!("a task of NEAREST ended: {e}"))??;
         }
         Ok(())
-    }
-
-    /// The right rows of a left row's key.
-    fn partners_of(&self, row: u32) -> Result<&[u32]> {
-        let Some(converter) = &self.keys else {
-            return Ok(self.partners.get(&[][..]).map_or(&[], Vec::as_slice));
-        };
-        let batch = self.left.row(row);
-        let columns = self.join.on.iter().map(|(key, _)| evaluate(key, &batch));
-        let keys = converter.convert(&columns.collect::<Result<Vec<_>>>()?)?;
-        let found = keys.bytes(0).and_then(|key| self.partners.get(key));
-        Ok(found.map_or(&[], Vec::as_slice))
     }
 
     /// The right rows of a block that are candidates of a left row, and the keys of their scores; NULL of

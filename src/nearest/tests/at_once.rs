@@ -229,3 +229,32 @@ async fn the_cpu_finds_all_neighbours_at_once() -> Result<()> {
     assert!(outcomes.declined >= 1, "{outcomes:?}");
     Ok(())
 }
+
+/// Of each blocking key by itself: keys that one side lacks, NULL keys, and a condition besides.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn neighbours_of_a_blocking_key_are_found_at_once() -> Result<()> {
+    let mut rng = source(13);
+    let mut outcomes = Outcomes::default();
+    for round in 0..rounds(42) {
+        let numbers = ALL[round % ALL.len()];
+        let dimensions = [3, 20, 1, 40][round / ALL.len() % 4];
+        let most = [30, 200, 600][round % 3];
+        let sizes = [rng.random_range(1..most), rng.random_range(1..most)];
+        let way = if round % 10 == 9 { Way::Limit(1 << 13) } else { Way::Memory };
+        let condition = pick(
+            &mut rng,
+            &[
+                "a.k = b.k",
+                "a.k = b.k AND a.id <> b.id",
+                "a.k IS NOT DISTINCT FROM b.k",
+                "a.k = b.k AND (a.id + b.id) % 3 <> 1",
+                "a.k = b.k AND a.id % 3 <> 0 AND b.id % 4 <> 1",
+            ],
+        );
+        let drawn = Drawn { condition: Some(condition), ..drawn(&mut rng, numbers) };
+        let column = |rng: &mut StdRng, rows| numbers.column(rng, rows, dimensions);
+        compare(&mut rng, (drawn, sizes), column, (way, &mut outcomes)).await?;
+    }
+    assert!(outcomes.found >= rounds(42) / 4, "{outcomes:?}");
+    Ok(())
+}
