@@ -1,5 +1,5 @@
-//! Parts of the engine for the benches and the integration tests of this crate. They change without
-//! notice.
+//! Parts of the engine for the crates of clusters and sessions, the benches and the integration tests. They change
+//! without notice.
 
 /// The boundary to a family of similarities.
 pub mod engine {

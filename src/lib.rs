@@ -13,7 +13,7 @@
 //!                     (set::encode)           (engine)                     │
 //!    probe side                                                            ▼
 //!    each RecordBatch ─► encode ─► unit ─► strategy: filter ─► candidates ─► verify ─► matches
-//!                                          (set::filter, bitmap)  (set::verify, device)  │
+//!                                          (set::filter, bitmap)  (set::verify)          │
 //!                                                                                        ▼
 //!               rows of items, residual filter, join type, score ─► pairs or counts as batches
 //!               (exec)
@@ -22,7 +22,7 @@
 //! Folders in that order: [`sql`], [`plan`], [`spec`] (what a join computes), [`exec`] (the operator),
 //! [`results`] (what becomes of pairs), `shuffle` (how a cluster shares a join). `src/tests/arrows.rs` holds the
 //! directions in which they depend on each other. Below them stands the crate `simjoin-core`: `engine` (the boundary
-//! to a family of similarities), `set`, `string` and `vector` (the families) over `offload`, `gpu`, `simd` and `values`.
+//! to a family of similarities), `set`, `string` and `vector` (the families) over `simd` and `values`.
 //! Above stand `simjoin-ballista` (clusters), `simjoin-session` (sessions for programs, over the readers of
 //! `simjoin-files`) and `simjoin-cli` (the command `simjoin`).
 //!

@@ -18,7 +18,7 @@ use datafusion_simjoin::internals::simd::Simd;
 use datafusion_simjoin::internals::util::parallel::Threads;
 use simjoin_core::Error;
 use simjoin_gpu::runtime::Device;
-use simjoin_published::intersection::{PinnedSets, Technique, Tuning, overlaps};
+use simjoin_published::intersection::{PinnedSets, Technique, TechniqueSettings, overlaps};
 
 use crate::csv::median;
 use crate::data;
@@ -107,7 +107,7 @@ fn run_point(
     let pinned = PinnedSets::new(device, sets).map_err(Error::from)?;
     let bytes: u64 = sets.iter().map(|set| 4 * set.len() as u64).sum();
     let copies = if sets.len() > 2 { 1 } else { ROTATED.div_ceil(bytes.max(1)) as u32 };
-    let tuning = Tuning { rounds: copies, ..Tuning::default() };
+    let tuning = TechniqueSettings { rounds: copies, ..TechniqueSettings::default() };
     let expected = expected(sets);
     for technique in options.techniques()? {
         if technique == Technique::Ours && sets.len() > 2 {

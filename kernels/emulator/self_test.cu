@@ -126,7 +126,7 @@ struct Fill {
     u32 count;
 };
 
-// Counts from `first`. crates/simjoin-gpu/src/runtime/tests/works.rs has the same for devices.
+// Counts from `first`. crates/simjoin-gpu/src/crates/simjoin-gpu/tests/harness/works.rs has the same for devices.
 extern "C" __global__ void self_test_fill(Fill fill) {
     const u32 i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i < fill.count) fill.out[i] = fill.first + i;

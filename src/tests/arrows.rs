@@ -16,16 +16,15 @@ use std::path::{Path, PathBuf};
 use crate::structure::{assert_directions, assert_no_tokens, assert_rings, code, files, used};
 
 /// The folders of `simjoin-core`.
-const BELOW: [&str; 13] = [
+const BELOW: [&str; 12] = [
     "engine",
     "error",
-    "gpu",
     "memory",
-    "offload",
     "predicate",
     "set",
     "simd",
     "string",
+    "top",
     "tuning",
     "util",
     "values",
@@ -44,7 +43,10 @@ const ALLOWED: [(&str, &[&str]); 14] = [
     ),
     (
         "nearest",
-        &["config", "engine", "error", "exec", "families", "operator", "spec", "tuning", "util"],
+        &[
+            "config", "engine", "error", "exec", "families", "operator", "spec", "top", "tuning",
+            "util",
+        ],
     ),
     ("operator", &["error", "tuning"]),
     (

@@ -22,7 +22,7 @@
 //!    ▼
 //! predicate ─► engine: family ─► matcher ─► strategy ─► cursor ─► matches
 //!                 ▲          set, string, vector: rules, items, strategies
-//!                 └─ values (Arrow columns), memory, error, simd, util
+//!                 └─ values (Arrow columns), top (the best k), memory, error, simd, tuning, util
 //! ```
 //!
 //! No part of the crate knows SQL, a query engine or a device: `simjoin-gpu` has strategies for GPUs. The feature `datafusion` has the errors and the memory

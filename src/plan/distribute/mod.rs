@@ -26,7 +26,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::execution_plan::reset_plan_states;
 use datafusion::prelude::SessionConfig;
 
-use self::size::Size;
+use self::size::InputBytes;
 use crate::config::{BuildSideChoice, DistributionChoice, SimJoinOptions};
 use crate::exec::{JoinInput, JoinMode, SetSimilarityJoinExec};
 use crate::families::Families;
@@ -173,7 +173,7 @@ impl Distribution<'_> {
         if self.tasks <= 1 {
             return WorkSharing::ByNone("there is one task".to_string());
         }
-        let sizes = [Side::Left, Side::Right].map(|side| Size::of(self.input.side(side)));
+        let sizes = [Side::Left, Side::Right].map(|side| InputBytes::of(self.input.side(side)));
         let size = |side: Side| sizes[side as usize];
         // The side that is to be built, or else the smallest that can be broadcast, one of unknown
         // size last.
@@ -195,7 +195,7 @@ impl Distribution<'_> {
         // A FULL join can be split only by blocking key.
         let full = self.join.join_type == JoinType::Full && self.join.on.is_empty();
         if full && not_repartitioned.is_none() {
-            let both = sizes[0].zip(sizes[1]).map(|(l, r)| Size(l.0.saturating_add(r.0)));
+            let both = sizes[0].zip(sizes[1]).map(|(l, r)| InputBytes(l.0.saturating_add(r.0)));
             return match both {
                 Some(both) if choice == DistributionChoice::Auto && both.0 as u64 <= limit.0 => {
                     WorkSharing::ByNone(format!("both sides of about {both} are within {limit}"))

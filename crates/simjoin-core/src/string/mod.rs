@@ -11,7 +11,7 @@
 //! columns/        a function of two columns, outside joins
 //! finder.rs       the build items for a probe item
 //! decide.rs       pairs that are left  cursor.rs       one partition of the join
-//! prepared.rs     a join by lanes
+//! prepared.rs     a join by lanes      page.rs         which texts codes tell apart
 //! strategies.rs   what is compared     join.rs         the figures for it
 //! family.rs, matcher.rs                what the operator sees
 //! ```

@@ -16,7 +16,7 @@ use crate::error::Result;
 use crate::simd::Simd;
 use crate::util::parallel::map;
 
-/// The filter that decides most pairs.
+/// The form of the numbers by which most pairs are decided.
 #[derive(Debug, Clone)]
 pub(super) enum NumberForm {
     Floats,

@@ -45,6 +45,7 @@ pub use self::filter::{DeviceFilter, OnHost, TicketOf, Undecided};
 pub use self::join::Offload;
 pub use self::memory::{ALIGNMENT, ArrayLayout, bytes_of, fetch};
 pub use self::opening::Opener;
+pub(crate) use self::opening::device_place;
 pub use self::outcome::JobCounters;
 pub use self::outcome::{Counted, Outcome};
 pub use self::prepared::PreparedOffload;

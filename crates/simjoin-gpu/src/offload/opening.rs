@@ -39,6 +39,29 @@ impl<J> DeviceOpener<J> for Opener<J> {
     }
 }
 
+/// Makes a type whose field `devices` are [`Devices`](super::Devices) a place that strategies run at.
+macro_rules! device_place {
+    ($type:ty) => {
+        impl std::fmt::Display for $type {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                self.devices.fmt(f)
+            }
+        }
+
+        impl $crate::engine::DevicePlace for $type {
+            fn has_refused(&self) -> bool {
+                self.devices.have_refused()
+            }
+
+            fn start_times(&self) -> $crate::engine::StartTimes {
+                self.devices.start_times()
+            }
+        }
+    };
+}
+
+pub(crate) use device_place;
+
 /// The nanoseconds that joins of this process would have saved.
 static LOST: AtomicU64 = AtomicU64::new(0);
 /// Whether a device has been opened for later joins, or was not there: it is tried once.

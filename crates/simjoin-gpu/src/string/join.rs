@@ -1,15 +1,14 @@
 //! The devices of a join of texts.
 
-use std::fmt;
 use std::sync::Arc;
 
 use simjoin_core::string::collection::Strings;
 use simjoin_core::string::finder::counts_as_lanes;
 use simjoin_core::string::threshold::Threshold;
 
-use crate::engine::{DevicePlace, DeviceRequest, MatchNeed, MatchSpec, Pairing, StartTimes};
+use crate::engine::{DeviceRequest, MatchNeed, MatchSpec, Pairing};
 use crate::offload::tiles::capacity;
-use crate::offload::{Devices, OpenDevices};
+use crate::offload::{Devices, OpenDevices, device_place};
 use crate::runtime::{Device, DeviceError};
 use crate::string::columns::{PackedColumns, TEXTS};
 use crate::string::packed::word_count;
@@ -25,21 +24,7 @@ pub(super) struct StringDevices {
     pub(super) settings: JobSettings,
 }
 
-impl fmt::Display for StringDevices {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.devices.fmt(f)
-    }
-}
-
-impl DevicePlace for StringDevices {
-    fn has_refused(&self) -> bool {
-        self.devices.have_refused()
-    }
-
-    fn start_times(&self) -> StartTimes {
-        self.devices.start_times()
-    }
-}
+device_place!(StringDevices);
 
 impl StringDevices {
     /// Opens the devices that the request names.

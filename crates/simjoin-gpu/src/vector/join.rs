@@ -1,16 +1,13 @@
 //! The devices of a join of vectors, with the build side there.
 
-use std::fmt;
 use std::sync::Arc;
 
 use simjoin_core::vector::collection::Vectors;
 use simjoin_core::vector::metric::Threshold;
 
-use crate::engine::{
-    Collection, DevicePlace, DeviceRequest, MatchNeed, MatchSpec, Pairing, StartTimes,
-};
+use crate::engine::{Collection, DeviceRequest, MatchNeed, MatchSpec, Pairing};
 use crate::offload::tiles::{bytes_of_job, capacity};
-use crate::offload::{Devices, OpenDevices};
+use crate::offload::{Devices, OpenDevices, device_place};
 use crate::runtime::{Device, DeviceError};
 use crate::vector::abi::{OCTET, STEP_BYTES};
 use crate::vector::boxes::boxes_to_read;
@@ -35,21 +32,7 @@ pub struct VectorDevices {
     pub(super) pieces: Option<u32>,
 }
 
-impl fmt::Display for VectorDevices {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.devices.fmt(f)
-    }
-}
-
-impl DevicePlace for VectorDevices {
-    fn has_refused(&self) -> bool {
-        self.devices.have_refused()
-    }
-
-    fn start_times(&self) -> StartTimes {
-        self.devices.start_times()
-    }
-}
+device_place!(VectorDevices);
 
 /// The dimensions of most items whose key has vectors of one length.
 pub(super) fn common_dimensions(vectors: &Vectors) -> u32 {

@@ -22,7 +22,7 @@ const MOST_UNITS: usize = 1 << 16;
 const MOST_RUNS: usize = 1 << 16;
 const MOST_LISTED: usize = 1 << 20;
 
-/// The tiles of one join: what they are cut from.
+/// The limits by which the tiles of a join are cut.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct PlanLimits {
     pub shape: VectorShape,

@@ -14,7 +14,7 @@ use std::sync::mpsc::channel;
 use simjoin_gpu::runtime::{Device, DeviceError, Images, PinnedBuffer, images};
 
 use self::plan::TechniquePlan;
-pub use self::plan::Tuning;
+pub use self::plan::TechniqueSettings;
 use self::work::TechniqueWork;
 
 /// The kernels of all techniques.
@@ -166,7 +166,7 @@ pub fn overlaps(
     device: &Device,
     sets: &Arc<PinnedSets>,
     technique: Technique,
-    tuning: Tuning,
+    tuning: TechniqueSettings,
 ) -> Result<Overlaps, DeviceError> {
     if sets.pairs() == 0 {
         return Ok(Overlaps::default());

@@ -10,7 +10,7 @@ const SHARED_WORDS: u64 = 8192;
 
 /// The settings of a technique that measurements and tests vary; 0: what suits the sets.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Tuning {
+pub struct TechniqueSettings {
     /// Parts that a pair is cut into.
     pub parts: u32,
     /// Threads of a block, a multiple of 32.
@@ -67,7 +67,7 @@ impl TechniquePlan {
     pub(super) fn new(
         sets: &PinnedSets,
         technique: Technique,
-        tuning: Tuning,
+        tuning: TechniqueSettings,
         multiprocessors: u32,
     ) -> Result<Self, DeviceError> {
         let or = |given: u32, other: u32| if given == 0 { other } else { given };

@@ -6,7 +6,7 @@ use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 use simjoin_gpu::runtime::Device;
 
-use super::{PinnedSets, Technique, Tuning, overlaps};
+use super::{PinnedSets, Technique, TechniqueSettings, overlaps};
 use crate::emulator::gpu;
 use crate::harness::sets::rounds;
 use crate::set::intersection::size;
@@ -59,11 +59,11 @@ fn sets(rng: &mut StdRng, technique: Technique) -> Vec<Vec<u32>> {
     sets
 }
 
-fn tuning(rng: &mut StdRng) -> Tuning {
+fn tuning(rng: &mut StdRng) -> TechniqueSettings {
     if rng.random_bool(0.3) {
-        return Tuning::default();
+        return TechniqueSettings::default();
     }
-    Tuning {
+    TechniqueSettings {
         parts: rng.random_range(0..7),
         threads: *[32, 64, 256].choose(rng).unwrap(),
         blocks: rng.random_range(0..3),

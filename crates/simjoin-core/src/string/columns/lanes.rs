@@ -6,7 +6,7 @@ use crate::simd::texts::lanes_kernel;
 use crate::string::lanes::pairs::{LONGEST, LaneCount, PendingPairs, Text};
 use crate::string::lanes::{Characters, MOST_BYTES};
 
-/// The rows that are counted at a time.
+/// Counts the distances of some rows at a time, in lanes.
 #[derive(Debug)]
 pub(super) struct LaneCounter {
     simd: Simd,
@@ -19,7 +19,7 @@ pub(super) struct LaneCounter {
     rows: CountedRows,
 }
 
-/// The rows, by their numbers from 0 on.
+/// The rows that are counted at a time, by their numbers from 0 on.
 #[derive(Debug, Default)]
 pub(super) struct CountedRows {
     /// The count of each, and the lengths of its texts.

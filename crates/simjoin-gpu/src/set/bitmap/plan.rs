@@ -29,7 +29,7 @@ use crate::set::bitmap::fit::tested_in_slice;
 const MOST_ENTRIES: usize = 1 << 18;
 const MOST_UNITS: usize = 1 << 16;
 
-/// The tiles of one join: what they are cut from.
+/// The limits by which the tiles of a join are cut.
 #[derive(Debug)]
 pub(super) struct PlanLimits {
     /// The sizes of the build sets, ascending.
@@ -65,7 +65,7 @@ impl StripArrays {
     }
 }
 
-/// Probe sets of a join.
+/// The sets that are planned for, and whether they travel.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct PlannedSets<'a> {
     pub sets: &'a SetCollection,

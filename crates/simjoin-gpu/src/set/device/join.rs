@@ -1,14 +1,13 @@
 //! The state that all partitions of a join share on devices.
 
-use std::fmt;
 use std::sync::Arc;
 
 use simjoin_core::set::collection::SetCollection;
 use simjoin_core::set::join::SetJoin;
 use simjoin_core::set::join_spec::JoinSpec;
 
-use crate::engine::{DevicePlace, DeviceRequest, MatchNeed, StartTimes};
-use crate::offload::{Devices, OpenDevices, Opener};
+use crate::engine::{DeviceRequest, MatchNeed};
+use crate::offload::{Devices, OpenDevices, Opener, device_place};
 use crate::runtime::{Device, DeviceError};
 use crate::set::device::ResidentSets;
 
@@ -31,25 +30,11 @@ pub struct DeviceJoin {
     pub candidate_memory: u64,
 }
 
-impl fmt::Display for DeviceJoin {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.devices.fmt(f)
-    }
-}
+device_place!(DeviceJoin);
 
 /// Opens the devices of joins of sets.
 pub static OPENER: Opener<SetJoin> =
     Opener(|join, request| Ok(DeviceJoin::open(&join.build, &join.spec, request)?));
-
-impl DevicePlace for DeviceJoin {
-    fn has_refused(&self) -> bool {
-        self.devices.have_refused()
-    }
-
-    fn start_times(&self) -> StartTimes {
-        self.devices.start_times()
-    }
-}
 
 impl DeviceJoin {
     /// Opens the devices that the request names, and brings the build side there if it fits.
