@@ -8,6 +8,7 @@ use super::run::{InMemorySearch, LeftRows};
 use crate::spec::{Function, Order};
 use crate::top::{TopK, score_of};
 use crate::tuning::Size;
+use crate::util::evenly::Evenly;
 
 /// Left rows of a sample.
 const LEFT_SAMPLE: usize = 64;
@@ -18,9 +19,6 @@ const RIGHT_SAMPLE: Size<[usize; 2]> = Size { usual: [1 << 12, 1 << 17], small: 
 
 /// Pairs of rows that a last round may look at without a narrower one before it.
 const FEW_PAIRS: Size = Size { usual: 1 << 18, small: 1 << 6 };
-
-/// The parts of a sample whose rows are to have their neighbours within the bounds of two rounds.
-const SERVED: [f64; 2] = [0.8, 0.95];
 
 /// Rows, at most, whose worst scores tell the bounds of the next rounds.
 const FOLLOWED: usize = 1 << 16;
@@ -70,7 +68,7 @@ impl Rounds {
         keys.sort_unstable();
         let order = self.function.info().order;
         let served = |part: &f64| keys.get((keys.len() as f64 * part) as usize).copied();
-        let bounds = last.into_iter().chain(SERVED.iter().rev().filter_map(served));
+        let bounds = last.into_iter().chain(TopK::MOST.iter().rev().filter_map(served));
         let bounds = bounds.map(|key| score_of(key, order));
         self.planned = bounds.filter(|bound| bound.is_finite()).collect();
         self.follows = true;
@@ -123,15 +121,13 @@ impl Rounds {
     /// Bounds within which most rows of a sample have their neighbours, the narrowest at the end: none
     /// where that is the last.
     async fn sampled(&self, run: &InMemorySearch, active: &[u32]) -> Result<Vec<f64>> {
-        let every = |rows: usize, wanted: usize| {
-            let step = rows.div_ceil(wanted.max(1)).max(1);
-            (step / 2..rows).step_by(step)
-        };
-        let left: Vec<u32> = every(active.len(), LEFT_SAMPLE).map(|at| active[at]).collect();
+        let every = |rows: usize, wanted: usize| Evenly::new(rows as u32, wanted as u32).iter();
+        let left = every(active.len(), LEFT_SAMPLE).map(|at| active[at as usize]);
+        let left: Vec<u32> = left.collect();
         let rows = run.right_rows();
         let [least, most] = run.threads().tuning.size(RIGHT_SAMPLE);
         let wanted = (2 * rows / run.count()).clamp(least, most);
-        let right: Vec<u32> = every(rows, wanted).map(|row| row as u32).collect();
+        let right: Vec<u32> = every(rows, wanted).collect();
         // As many neighbours in the sample as k are of all rows; at least one, which is farther.
         let share = right.len() as f64 / rows.max(1) as f64;
         let count = ((run.count() as f64 * share).ceil() as usize).clamp(1, right.len().max(1));
@@ -140,18 +136,8 @@ impl Rounds {
         let slots: Vec<u32> = (0..left.len() as u32).collect();
         let left_rows = LeftRows { rows: &left, slots: &slots };
         run.join(self.last, left_rows, Some(&right), &best).await?;
-        let full = slots.iter().filter(|row| best.is_full(**row));
-        let mut keys: Vec<_> = full.filter_map(|row| best.worst(*row)).collect();
-        keys.sort_unstable();
-        // Where many rows have too few candidates, the others are served first.
-        if keys.len() * 4 < left.len() {
-            return Ok(vec![]);
-        }
-        let order = self.function.info().order;
-        let bound = |served: f64| {
-            let place = (left.len() as f64 * served) as usize;
-            keys.get(place.min(keys.len() - 1)).map(|key| score_of(*key, order))
-        };
-        Ok(SERVED.into_iter().rev().filter_map(bound).collect())
+        let mut bounds = best.bounds_of_most(self.function.info().order);
+        bounds.reverse();
+        Ok(bounds)
     }
 }

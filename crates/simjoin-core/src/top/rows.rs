@@ -7,9 +7,10 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use parking_lot::{Mutex, MutexGuard};
 
-use super::key::ScoreKey;
+use super::key::{ScoreKey, score_of};
 use crate::error::Result;
 use crate::memory::{Memory, Reservation};
+use crate::predicate::Order;
 
 /// A right row with the key of its score. Among rows of equal scores the one that comes first is better.
 pub type Entry = (ScoreKey, u32);
@@ -40,6 +41,9 @@ pub struct TopK {
 const SHARD_ROWS: usize = 1 << 10;
 
 impl TopK {
+    /// The parts of the rows that are to have their entries within the bounds of two rounds.
+    pub const MOST: [f64; 2] = [0.8, 0.95];
+
     /// The bytes of `rows` rows with `count` entries each.
     pub fn bytes(rows: usize, count: usize) -> usize {
         let entry = size_of::<ScoreKey>() + size_of::<u32>();
@@ -128,6 +132,24 @@ impl TopK {
     /// Whether a row has all its entries, none of them worse than `key`.
     pub fn is_full_within(&self, row: u32, key: ScoreKey) -> bool {
         self.is_full(row) && self.worst(row).is_some_and(|worst| worst <= key)
+    }
+
+    /// Scores within which four in five of the rows, and 19 in 20, have all their entries, the narrower one first.
+    /// None where less than a quarter of them has: these are served first.
+    pub fn bounds_of_most(&self, order: Order) -> Vec<f64> {
+        let full = (0..self.rows as u32).filter(|row| self.is_full(*row));
+        let mut worst: Vec<ScoreKey> = full.filter_map(|row| self.worst(row)).collect();
+        if worst.len() * 4 < self.rows {
+            return vec![];
+        }
+        worst.sort_unstable();
+        let last = worst.len().saturating_sub(1);
+        let place = |part: f64| ((self.rows as f64 * part) as usize).min(last);
+        let bounds = Self::MOST.into_iter().filter_map(|part| worst.get(place(part)));
+        let bounds = bounds.map(|key| score_of(*key, order));
+        let mut bounds: Vec<f64> = bounds.filter(|bound| bound.is_finite()).collect();
+        bounds.dedup();
+        bounds
     }
 
     /// Offers the pairs that some rows have in `other`, which has the same left rows. Its right rows have numbers
@@ -245,6 +267,33 @@ mod tests {
 
     use super::*;
     use crate::memory::Budget;
+    use crate::top::key_of;
+
+    #[test]
+    fn bounds_serve_the_parts_of_the_rows_that_they_are_for() {
+        let pool = Budget::unlimited();
+        for (with_two, served) in [(100, [80, 95]), (90, [80, 90]), (24, [0; 2])] {
+            let best = TopK::try_new(100, 2, false, pool.reservation()).unwrap();
+            for row in 0..100 {
+                // Row 7 has its second partner at a distance of 7.
+                let distances = [0.0, f64::from(row)].map(|score| key_of(score, Order::Distance));
+                let count = if row < with_two { 2 } else { 1 };
+                best.offer((0..).zip(distances).take(count).map(|(right, key)| (row, right, key)));
+            }
+            let bounds = best.bounds_of_most(Order::Distance);
+            let within =
+                |bound: &f64| (0..with_two).filter(|row| f64::from(*row) <= *bound).count();
+            let found: Vec<usize> = bounds.iter().map(within).collect();
+            match with_two {
+                24 => assert!(bounds.is_empty()),
+                _ => assert!(
+                    found.iter().zip(served).all(|(found, least)| *found >= least),
+                    "{found:?}"
+                ),
+            }
+            assert!(found.iter().all(|found| *found <= 96) || with_two < 100);
+        }
+    }
 
     #[test]
     fn the_best_pairs_are_those_of_a_sorted_list() {

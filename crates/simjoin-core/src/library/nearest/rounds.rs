@@ -18,7 +18,7 @@ use crate::library::probe::run;
 use crate::library::search::{PairSearch, SideRows};
 use crate::memory::Memory;
 use crate::predicate::{Predicate, Side};
-use crate::top::Entry;
+use crate::top::{Entry, TopK};
 use crate::tuning::Size;
 
 /// Pairs of rows that a join by the last bound may look at without a narrower one before it.
@@ -29,8 +29,6 @@ const MOST_NEIGHBOURS: usize = 1 << 18;
 const LEFT_SAMPLE: usize = 64;
 /// Right rows of a sample.
 const RIGHT_SAMPLE: usize = 1 << 12;
-/// The parts of a sample whose rows are to have their neighbours within the bounds of two rounds.
-const SERVED: [f64; 2] = [0.8, 0.95];
 
 /// A search in rounds.
 pub(super) struct Rounds<'a> {
@@ -162,24 +160,10 @@ impl<'a> Rounds<'a> {
         let mut all = vec![];
         let numbers: Vec<u32> = (0..lefts as u32).collect();
         rounds.round(self.last, &numbers, true, &mut all)?;
+        let best = TopK::try_new(lefts, count, false, self.search.memory.reservation())?;
         let pairs = all.iter().flat_map(Collected::pairs);
-        // The worst of each row that has enough.
-        let mut of_rows: Vec<Vec<f64>> = vec![vec![]; lefts];
-        pairs.for_each(|pair| of_rows[pair.left as usize].push(pair.score));
-        let full = of_rows.iter().filter(|scores| scores.len() >= count);
-        let mut worst: Vec<f64> = full
-            .filter_map(|scores| scores.iter().copied().max_by_key(|score| ranking.key(*score)))
-            .collect();
-        worst.sort_unstable_by_key(|score| ranking.key(*score));
-        if worst.len() * 4 < lefts {
-            return Ok(vec![]);
-        }
-        let served =
-            |part: f64| worst.get((lefts as f64 * part) as usize).or(worst.last()).copied();
-        let mut bounds: Vec<f64> = SERVED.into_iter().filter_map(served).collect();
-        bounds.retain(|bound| bound.is_finite());
-        bounds.dedup();
-        Ok(bounds)
+        best.offer(pairs.map(|pair| (pair.left, pair.right, ranking.key(pair.score))));
+        Ok(best.bounds_of_most(ranking.order))
     }
 
     /// Gives left rows that have too few neighbours by the last bound those with the least similarity:
