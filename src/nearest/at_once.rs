@@ -80,9 +80,10 @@ impl InMemorySearch {
         rows: &[u32],
         best: &Arc<TopK>,
     ) -> Result<Option<Vec<u32>>> {
-        let Some(search) = self.join.search.as_ref().filter(|search| self.suits(search)) else {
+        let Some(search) = &self.join.search else { return Ok(None) };
+        if !self.suits(search)? {
             return Ok(None);
-        };
+        }
         let lists = self.memory.new_empty();
         // Rounds take less memory.
         if lists.try_grow((3 * rows.len() + self.right_rows()) * size_of::<u32>()).is_err() {
@@ -132,16 +133,27 @@ impl InMemorySearch {
         Ok(device.map(|_| left))
     }
 
-    /// Whether a family may answer, which knows no strategy. It reads the rows of each key by themselves: arguments
-    /// that are computed would be computed again for each.
-    fn suits(&self, search: &Search) -> bool {
+    /// Whether a family may answer, which knows no strategy.
+    fn suits(&self, search: &Search) -> Result<bool> {
         let residual = search.residual.as_ref();
-        let is_read = self.join.on.is_empty() || search.arguments.iter().all(|e| e.is::<Column>());
-        is_read
-            && self.options.strategy.is_auto()
+        Ok(self.options.strategy.is_auto()
             && !search.predicate.bound.is_nan()
             && self.right_rows() > 0
             && residual.is_none_or(|residual| self.has_scores_of(residual))
+            && (self.join.on.is_empty() || self.reads_columns(search)?))
+    }
+
+    /// Whether the family reads columns. It reads the rows of each key by themselves: what is computed would be
+    /// computed again for each.
+    fn reads_columns(&self, search: &Search) -> Result<bool> {
+        let family = search.predicate.family();
+        for (argument, table) in search.arguments.iter().zip([&self.left, &self.right]) {
+            let source = self.families.source_of(family, argument, table.schema())?;
+            if !source.as_ref().map_or(argument, |(source, _)| source).is::<Column>() {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// The groups of rows that the family is asked for, and the places of rows in groups that are too small for that.
