@@ -57,7 +57,7 @@ struct AtOnce {
     bound: ScoreKey,
 }
 
-/// What the family has found for a group of left rows.
+/// The answer of the family for a group of left rows.
 struct GroupAnswer {
     /// The device that has found neighbours, or why the family has looked for none.
     by: std::result::Result<String, Option<String>>,

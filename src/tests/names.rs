@@ -43,7 +43,7 @@ fn declared(line: &str) -> Option<&str> {
 }
 
 #[test]
-fn types_of_one_name_have_one_meaning() {
+fn few_types_share_a_name() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut all = vec![];
     ["src", "crates", "python/src"]

@@ -230,7 +230,7 @@ async fn the_cpu_finds_all_neighbours_at_once() -> Result<()> {
     Ok(())
 }
 
-/// Of each blocking key by itself: keys that one side lacks, NULL keys, and a condition besides.
+/// The family searches the rows of each blocking key: keys that one side lacks, NULL keys, a condition besides.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn neighbours_of_a_blocking_key_are_found_at_once() -> Result<()> {
     let mut rng = source(13);

@@ -15,8 +15,9 @@ use crate::vector::width::Vector;
 /// The vectors among the rows of a side, but for those with NaN, numbered in their order.
 #[derive(Debug)]
 pub(super) struct SideColumn {
+    /// The numbers of the batches that have rows of the side.
     columns: Vec<NumberColumn>,
-    /// By vector: the batch, and the row there.
+    /// By vector: the place of its column among `columns`, and the row there.
     vectors: Vec<(u32, u32)>,
     /// By vector: its place among the rows of the side.
     pub(super) places: Vec<u32>,
@@ -43,6 +44,12 @@ impl SideColumn {
         vectors.reserve_exact(side.rows.len());
         places.reserve_exact(side.rows.len());
         for (batch, count) in argument.rows().iter().enumerate() {
+            let end = start + *count as u32;
+            // A side may be few rows of a large table.
+            if rows.peek().is_none_or(|(_, row)| **row >= end) {
+                start = end;
+                continue;
+            }
             cancel.check()?;
             let column = argument.values(batch, 0..*count, of_origin)?;
             if !argument.is_stored(of_origin) {
@@ -52,7 +59,6 @@ impl SideColumn {
                 return Ok(Err(format!("a column of {}", column.data_type())));
             }
             let numbers = NumberColumn::try_new(&column)?;
-            let end = start + *count as u32;
             while let Some((place, row)) = rows.next_if(|(_, row)| **row < end) {
                 match numbers.row((row - start) as usize) {
                     NumberRow::Null => {}
@@ -69,7 +75,7 @@ impl SideColumn {
                         dimensions = len;
                         // No score of a vector with NaN ranks.
                         if !numbers.has_nan(range) {
-                            vectors.push((batch as u32, row - start));
+                            vectors.push((columns.len() as u32, row - start));
                             places.push(place as u32);
                         }
                     }
@@ -83,8 +89,8 @@ impl SideColumn {
 
     /// The numbers of a vector: the column that has them, and where they lie there.
     fn place(&self, number: usize) -> (&NumberColumn, Range<usize>) {
-        let (batch, row) = self.vectors[number];
-        let numbers = &self.columns[batch as usize];
+        let (column, row) = self.vectors[number];
+        let numbers = &self.columns[column as usize];
         match numbers.row(row as usize) {
             NumberRow::Vector(range) => (numbers, range),
             NumberRow::Null | NumberRow::WithNull(_) => (numbers, 0..0),
