@@ -304,7 +304,7 @@ const WAYS: [Way; 4] =
 async fn compare_many(kind: Kind, seed: u64) -> Result<()> {
     let mut rng = source(seed);
     let mut with_rows = 0;
-    let count = rounds(80);
+    let count = rounds(48);
     for round in 0..count {
         let sizes = [rng.random_range(0..90), rng.random_range(0..60)];
         with_rows += usize::from(compare(&mut rng, WAYS[round % 4], kind, sizes).await? > 0);

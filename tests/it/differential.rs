@@ -28,6 +28,12 @@ fn thresholds(measure: Measure) -> Vec<f64> {
     shifted.chain([f64::MIN_POSITIVE]).collect()
 }
 
+/// Every other threshold with its number: the first one, or the second.
+fn every_other(measure: Measure, first: u64) -> impl Iterator<Item = (usize, f64)> {
+    let all = thresholds(measure).into_iter().enumerate();
+    all.skip(first as usize % 2).step_by(2)
+}
+
 async fn compare_with_the_oracle(measure: Measure, base: u64) {
     let mut total = 0;
     for (cell, threshold) in thresholds(measure).into_iter().enumerate() {
@@ -75,13 +81,13 @@ async fn containment_joins_equal_the_oracle() {
     compare_with_the_oracle(Measure::Containment, 6).await;
 }
 
-/// The same by tasks that share nothing: a case for each threshold, a quarter of what
+/// The same by tasks that share nothing: a case for every other threshold, a quarter of what
 /// `SIMJOIN_TEST_CASES` says.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn joins_by_tasks_equal_the_oracle() {
     for (measure, base) in Measure::ALL.into_iter().zip(21..) {
         let mut total = 0;
-        for (cell, threshold) in thresholds(measure).into_iter().enumerate() {
+        for (cell, threshold) in every_other(measure, base) {
             for case in 0..cases().div_ceil(4) {
                 let seed = base * 1_000_000 + cell as u64 * 1_000 + case;
                 let mut rng = StdRng::seed_from_u64(seed);
@@ -89,11 +95,11 @@ async fn joins_by_tasks_equal_the_oracle() {
                 total += case.check(seed).await.0;
             }
         }
-        assert!(total >= 100, "{measure:?} had only {total} matches");
+        assert!(total >= 50, "{measure:?} had only {total} matches");
     }
 }
 
-/// The same on a GPU, or its emulator: a case for each threshold, a quarter of what
+/// The same on a GPU, or its emulator: a case for every other threshold, a quarter of what
 /// `SIMJOIN_TEST_CASES` says.
 #[cfg(unix)]
 async fn compare_on_a_device(measure: Measure, base: u64) {
@@ -106,7 +112,7 @@ async fn compare_on_a_device(measure: Measure, base: u64) {
     };
     let ordinal = lease.as_ref().map_or(0, |device| device.ordinal());
     let mut total = 0;
-    for (cell, threshold) in thresholds(measure).into_iter().enumerate() {
+    for (cell, threshold) in every_other(measure, base) {
         for case in 0..cases().div_ceil(4) {
             let seed = base * 1_000_000 + cell as u64 * 1_000 + case;
             let mut rng = StdRng::seed_from_u64(seed);
@@ -114,7 +120,7 @@ async fn compare_on_a_device(measure: Measure, base: u64) {
             total += case.check(seed).await.0;
         }
     }
-    assert!(total >= 50, "{measure:?} had only {total} matches");
+    assert!(total >= 25, "{measure:?} had only {total} matches");
     if let Some(device) = &lease {
         assert!(device.stat("launches") > 10, "{measure:?} was hardly on the device");
     }

@@ -175,7 +175,7 @@ async fn compare_many(
 ) -> Result<()> {
     let mut rng = source(seed);
     let [mut with_rows, mut found, mut tried, mut refused] = [0; 4];
-    let count = rounds(80);
+    let count = rounds(48);
     for round in 0..count {
         let way = WAYS[round % WAYS.len()];
         let ([plain, insists], is_best) = statement(&mut rng, kind);

@@ -74,14 +74,14 @@ async fn compare(
 async fn neighbours_are_found_piece_by_piece() -> Result<()> {
     let mut rng = source(11);
     let mut pieces = 0;
-    for round in 0..rounds(48) {
+    for round in 0..rounds(32) {
         let kind = [Kind::Sets, Kind::Texts, Kind::Vectors][round % 3];
         let mut setup = Setup::draw(&mut rng, Way::Memory);
         setup.options.spill = SpillChoice::Always;
         setup.options.spill_piece_rows = RowLimit(Some([5, 11, 30][rng.random_range(0..3)]));
         pieces += compare(&mut rng, kind, setup, 50, 20).await?;
     }
-    assert!(pieces > 48, "{pieces}");
+    assert!(pieces > 32, "{pieces}");
     Ok(())
 }
 
@@ -90,12 +90,12 @@ async fn neighbours_are_found_piece_by_piece() -> Result<()> {
 async fn rows_beyond_the_memory_limit_are_searched_for_in_pieces() -> Result<()> {
     let mut rng = source(12);
     let mut pieces = 0;
-    for round in 0..rounds(48) {
+    for round in 0..rounds(32) {
         let kind = [Kind::Sets, Kind::Texts, Kind::Vectors][round % 3];
         let setup = Setup::draw(&mut rng, Way::Limit(1 << 12));
         pieces += compare(&mut rng, kind, setup, 70, 40_000).await?;
     }
-    assert!(pieces > 48, "{pieces}");
+    assert!(pieces > 32, "{pieces}");
     Ok(())
 }
 

@@ -195,11 +195,11 @@ async fn run_in(
 async fn texts_join_as_a_nested_loop_does() -> Result<()> {
     let mut rng = StdRng::seed_from_u64(seed(29));
     let mut tally = Tally::default();
-    for round in 0..rounds(320) {
+    for round in 0..rounds(160) {
         compare(&mut rng, &mut tally, round, [90, 60]).await?;
     }
     let Tally { with_rows, grids, once } = tally;
-    assert!(with_rows > 200 && grids > 10 && once > 3, "{with_rows} {grids} {once}");
+    assert!(with_rows > 100 && grids > 5 && once > 1, "{with_rows} {grids} {once}");
     Ok(())
 }
 
@@ -208,10 +208,10 @@ async fn texts_join_as_a_nested_loop_does() -> Result<()> {
 async fn many_texts_join_as_a_nested_loop_does() -> Result<()> {
     let mut rng = StdRng::seed_from_u64(seed(30));
     let mut tally = Tally::default();
-    for round in 0..rounds(24) {
+    for round in 0..rounds(14) {
         compare(&mut rng, &mut tally, round, [400, 300]).await?;
     }
-    assert!(tally.with_rows > 15, "{}", tally.with_rows);
+    assert!(tally.with_rows > 8, "{}", tally.with_rows);
     Ok(())
 }
 
@@ -223,7 +223,7 @@ async fn texts_join_on_a_device_as_a_nested_loop_does() -> Result<()> {
     }
     let mut rng = StdRng::seed_from_u64(seed(31));
     let mut tally = Tally::default();
-    for round in 0..rounds(80) {
+    for round in 0..rounds(48) {
         let kind = Kind::ALL[round % Kind::ALL.len()];
         let rows =
             [[90, 60], [300, 200]][round / Kind::ALL.len() % 2].map(|rows| rows_of(kind, rows));
@@ -232,7 +232,7 @@ async fn texts_join_on_a_device_as_a_nested_loop_does() -> Result<()> {
         let drawn = draw(&mut rng, kind);
         run_in(&mut rng, &mut tally, round, tables, (&drawn, Way::Device)).await?;
     }
-    assert!(tally.with_rows > 40, "{}", tally.with_rows);
+    assert!(tally.with_rows > 24, "{}", tally.with_rows);
     Ok(())
 }
 

@@ -116,7 +116,7 @@ impl Query {
 async fn compare_many(kind: Kind, seed: u64) -> Result<()> {
     let mut rng = source(seed);
     let [mut with_rows, mut found, mut refused] = [0; 3];
-    let count = rounds(100);
+    let count = rounds(56);
     for round in 0..count {
         let way = WAYS[round % WAYS.len()];
         let (query, exchanged) = (Query::draw(&mut rng, kind), rng.random());
