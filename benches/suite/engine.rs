@@ -192,16 +192,14 @@ pub fn self_join_of(
     let options = SimJoinOptions::from_env()?;
     let Request { strategy, device, threads, symmetric, simd, gpu } = *request;
     let spec = MatchSpec {
-        probe: Side::Left,
         orders: if symmetric { Orders::Unordered } else { Orders::Given },
         // As `count(*)` does; pairs of rows themselves where each pair comes in both orders.
         need: if symmetric { MatchNeed::Count } else { MatchNeed::Pairs },
-        probe_rows: Default::default(),
         candidate_chunk: options.candidate_chunk.get(),
         match_buffer: options.match_buffer.get(),
         simd,
         gpu,
-        tuning: Default::default(),
+        ..MatchSpec::default()
     };
     let pool = Arc::new(PeakPool::default());
     let shared: Arc<dyn MemoryPool> = Arc::clone(&pool) as _;
@@ -260,15 +258,12 @@ pub fn funnel_of(
 ) -> Result<Funnel> {
     let options = SimJoinOptions::from_env()?;
     let spec = MatchSpec {
-        probe: Side::Left,
         orders: Orders::Unordered,
         need: MatchNeed::Count,
-        probe_rows: Default::default(),
         candidate_chunk: options.candidate_chunk.get(),
         match_buffer: options.match_buffer.get(),
         simd: default_simd(),
-        gpu: GpuOptions::default(),
-        tuning: Default::default(),
+        ..MatchSpec::default()
     };
     let mut funnel = Funnel::default();
     let items: Arc<dyn Collection> = Arc::<SetCollection>::clone(sets);
@@ -315,7 +310,7 @@ fn probe(
             cursor.finish();
         } else {
             let range = start..(start + share).min(end);
-            cursor.feed(ProbeUnit { number, items: Arc::clone(items), range })?;
+            cursor.feed(ProbeUnit::new(number, Arc::clone(items), range))?;
         }
         let progress = loop {
             let progress = match cursor.poll(&mut context, &mut matches) {

@@ -31,7 +31,7 @@ class Case:
         self.how = rng.choice(HOWS)
         self.kind = rng.choice([kind for kind in KINDS if kind not in ("duckdb", "ibis")])
         self.strategy = rng.choice(
-            ["auto", "auto", "allpairs", "ppjoin", "bitmap", "bitsliced", "scancount"]
+            ["auto", "auto", "allpairs", "ppjoin", "bitmap", "bitsliced", "scancount", "rising"]
         )
         self.a, self.b = self.draw(rng), self.draw(rng)
 
@@ -74,7 +74,7 @@ class Case:
 
 
 def contexts() -> dict[str, simjoin.Context]:
-    strategies = ["auto", "allpairs", "ppjoin", "bitmap", "bitsliced", "scancount"]
+    strategies = ["auto", "allpairs", "ppjoin", "bitmap", "bitsliced", "scancount", "rising"]
     return {
         name: simjoin.connect(device="cpu", options={"simjoin.strategy": name})
         for name in strategies

@@ -82,8 +82,9 @@ options! {
     /// Recognise similarity predicates in plain joins. SIMJOIN is always recognised.
     "recognize_joins" recognize_joins: bool = true;
     /// How pairs are found: by an index of prefixes (allpairs, ppjoin), by blocks of bit signatures
-    /// (bitmap), by counting what all sets share (bitsliced, scancount), by an index on a GPU (bwjoin), or by
-    /// the strategy with the least estimated cost (auto). Published filters run for comparison: groupjoin
+    /// (bitmap), by counting what all sets share (bitsliced, scancount), by lists of sets for one set after the other
+    /// (rising, which finds nearest sets), by an index on a GPU (bwjoin), or by the strategy with the least estimated
+    /// cost (auto). Published filters run for comparison: groupjoin
     /// and, on a GPU, bwjoin-published, fgssjoin and sf-gssjoin. Texts are joined by deletions, boxes or
     /// nested-loop, vectors by nested-loop or directory and, for comparison, on a GPU by
     /// nested-loop-published or directory-published.

@@ -232,12 +232,13 @@ impl fmt::Display for PartitionCount {
 
 /// The names of all strategies. The options know no family: a test compares the names with the
 /// strategies that there are, and the planner says which of them run a join.
-pub(crate) const STRATEGIES: [&str; 16] = [
+pub(crate) const STRATEGIES: [&str; 17] = [
     "bitmap",
     "ppjoin",
     "allpairs",
     "bitsliced",
     "scancount",
+    "rising",
     "bwjoin",
     "groupjoin",
     "bwjoin-published",

@@ -13,11 +13,10 @@ use datafusion::physical_expr::utils::{conjunction, split_conjunction};
 use datafusion::physical_plan::expressions::Column;
 
 use crate::config::SimJoinOptions;
-use crate::engine::{AnyMatcher, MatchNeed, MatchSpec, Orders, ProbeRows};
+use crate::engine::{AnyMatcher, MatchNeed, MatchSpec, Orders};
 use crate::exec::sink::{Listed, PairSink, Sink};
 use crate::families::Bound;
 use crate::spec::{CountOf, Need, OutputColumn, Residual, ResidualColumn, Side, SimilarityJoin};
-use crate::tuning::Tuning;
 
 /// A comparison of a column of each side (`a.id < b.id`), decided on ranks without evaluating an
 /// expression.
@@ -118,13 +117,11 @@ impl JoinLayout {
             probe,
             orders,
             need,
-            probe_rows: ProbeRows::UNKNOWN,
             candidate_chunk: options.candidate_chunk.get(),
             match_buffer: options.match_buffer.get(),
             simd: options.simd.form(),
             gpu: options.gpu(),
-            // That of the session, once it is known.
-            tuning: Tuning::default(),
+            ..MatchSpec::default()
         };
         let counts_partners = join.output.iter().all(|column| match column {
             OutputColumn::Count(CountOf::NonNull(side, _)) => {

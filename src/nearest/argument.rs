@@ -9,8 +9,9 @@ use datafusion::common::Result;
 use datafusion::physical_expr::PhysicalExprRef;
 use datafusion::physical_plan::expressions::Column;
 
+use super::pairs::evaluate;
 use super::table::RowTable;
-use crate::engine::{ArgumentBatches, Origin};
+use crate::engine::{ArgumentBatches, KeyConverter, KeyRows, Origin};
 use crate::error;
 use crate::families::{Families, Source};
 
@@ -22,6 +23,8 @@ pub(super) struct SideArgument {
     source: Option<Source>,
     batches: Vec<RecordBatch>,
     rows: Vec<usize>,
+    /// The blocking keys, where the family knows them, with what makes them comparable.
+    keys: Option<(Vec<PhysicalExprRef>, Arc<KeyConverter>)>,
 }
 
 impl SideArgument {
@@ -44,7 +47,17 @@ impl SideArgument {
             argument: Arc::clone(argument),
             rows: batches.iter().map(RecordBatch::num_rows).collect(),
             batches,
+            keys: None,
         })
+    }
+
+    /// The argument with the blocking keys of its rows.
+    pub(super) fn with_keys(
+        self,
+        keys: Vec<PhysicalExprRef>,
+        converter: &Arc<KeyConverter>,
+    ) -> Self {
+        Self { keys: Some((keys, Arc::clone(converter))), ..self }
     }
 
     fn expression(&self, of_origin: bool) -> &PhysicalExprRef {
@@ -76,5 +89,11 @@ impl ArgumentBatches for SideArgument {
 
     fn is_stored(&self, of_origin: bool) -> bool {
         self.expression(of_origin).is::<Column>()
+    }
+
+    fn keys(&self, batch: usize) -> error::Result<Option<KeyRows>> {
+        let Some((keys, converter)) = &self.keys else { return Ok(None) };
+        let columns = keys.iter().map(|key| evaluate(key, &self.batches[batch]));
+        Ok(Some(converter.convert(&columns.collect::<Result<Vec<_>>>()?)?))
     }
 }

@@ -1,6 +1,6 @@
 //! Neighbours that the family of the score finds at once, before any round.
 //!
-//! The family knows no blocking keys: it is asked for the rows of each key by themselves.
+//! A family that knows no blocking keys is asked for the rows of each key by themselves.
 //!
 //! The family knows no condition on pairs. Where there is one it is asked for a neighbour more, and the pairs
 //! are held against the condition here: a row that has enough of them left has its neighbours, since every
@@ -17,13 +17,13 @@ use datafusion::physical_plan::expressions::Column;
 use futures::{StreamExt, TryStreamExt, stream};
 
 use super::argument::SideArgument;
-use super::keys::{KeyGroup, RowsByKey};
+use super::keys::{KeyGroup, RowsByKey, converter_of};
 use super::pairs::{admitted, is_true};
 use super::run::{InMemorySearch, Round, Way};
 use crate::engine::{NeighbourRequest, NeighbourSearch, NeighbourSide, Neighbours};
 use crate::operator::errors::is_out_of_memory;
-use crate::spec::{Search, Side};
-use crate::top::{ScoreKey, TopK, key_of};
+use crate::spec::{Order, Search, Side};
+use crate::top::{ScoreKey, TopK, key_of, score_of};
 use crate::tuning::Size;
 use crate::util::cancel::CancelFlag;
 use crate::util::parallel::Threads;
@@ -57,6 +57,14 @@ struct AtOnce {
     bound: ScoreKey,
 }
 
+/// The rows of a group, for which the family is asked.
+struct GroupRows {
+    left: Arc<[u32]>,
+    right: Vec<u32>,
+    /// By left row, the score of a neighbour that is needed, at least.
+    bounds: Option<Arc<[f64]>>,
+}
+
 /// The answer of the family for a group of left rows.
 struct GroupAnswer {
     /// The device that has found neighbours, or why the family has looked for none.
@@ -68,9 +76,8 @@ struct GroupAnswer {
 }
 
 impl InMemorySearch {
-    /// Offers `best` the neighbours of left rows that the family of the score finds at once: of each blocking key by
-    /// itself, where there are keys. Returns the places of the rows whose neighbours are still unknown; `None` where
-    /// there is no such search.
+    /// Offers `best` the neighbours of left rows that the family of the score finds at once. Returns the places of the rows whose neighbours are still unknown; `None` where
+    /// there is no such search. Pairs that are worse than all `carried` pairs of their row are not needed.
     ///
     /// # Errors
     ///
@@ -79,6 +86,7 @@ impl InMemorySearch {
         &self,
         rows: &[u32],
         best: &Arc<TopK>,
+        carried: Option<&TopK>,
     ) -> Result<Option<Vec<u32>>> {
         let Some(search) = &self.join.search else { return Ok(None) };
         if !self.suits(search)? {
@@ -89,7 +97,8 @@ impl InMemorySearch {
         if lists.try_grow((3 * rows.len() + self.right_rows()) * size_of::<u32>()).is_err() {
             return Ok(None);
         }
-        let (mut groups, mut left) = match self.groups(rows) {
+        let knows_keys = self.families.get(search.predicate.family())?.knows_keys();
+        let (mut groups, mut left) = match self.groups(rows, knows_keys) {
             Ok(groups) => groups,
             Err(error) if is_out_of_memory(&error) => return Ok(None),
             Err(error) => return Err(error),
@@ -97,7 +106,7 @@ impl InMemorySearch {
         let itself = self.is_itself(search, rows)?;
         let threads = self.threads();
         let ask = |group: KeyGroup, threads: Threads| {
-            self.find_group(search, (rows, group), (itself, threads), best)
+            self.find_group(search, (rows, group, carried), (itself, threads), best)
         };
         // A family that has no search for the largest group has none for others.
         if groups.is_empty() {
@@ -133,17 +142,18 @@ impl InMemorySearch {
         Ok(device.map(|_| left))
     }
 
-    /// Whether a family may answer, which knows no strategy.
+    /// Whether a family may answer.
     fn suits(&self, search: &Search) -> Result<bool> {
         let residual = search.residual.as_ref();
-        Ok(self.options.strategy.is_auto()
-            && !search.predicate.bound.is_nan()
+        Ok(!search.predicate.bound.is_nan()
             && self.right_rows() > 0
             && residual.is_none_or(|residual| self.has_scores_of(residual))
-            && (self.join.on.is_empty() || self.reads_columns(search)?))
+            && (self.families.get(search.predicate.family())?.knows_keys()
+                || self.join.on.is_empty()
+                || self.reads_columns(search)?))
     }
 
-    /// Whether the family reads columns. It reads the rows of each key by themselves: what is computed would be
+    /// Whether the family reads columns. Where it reads the rows of each key by themselves, what is computed would be
     /// computed again for each.
     fn reads_columns(&self, search: &Search) -> Result<bool> {
         let family = search.predicate.family();
@@ -157,7 +167,12 @@ impl InMemorySearch {
     }
 
     /// The groups of rows that the family is asked for, and the places of rows in groups that are too small for that.
-    fn groups(&self, rows: &[u32]) -> Result<(Vec<KeyGroup>, Vec<u32>)> {
+    fn groups(&self, rows: &[u32], knows_keys: bool) -> Result<(Vec<KeyGroup>, Vec<u32>)> {
+        if knows_keys {
+            let places = (0..rows.len() as u32).collect();
+            let all = KeyGroup { places, right: self.right_candidates()? };
+            return Ok((if all.pairs() == 0 { vec![] } else { vec![all] }, vec![]));
+        }
         let by_key = RowsByKey::try_new(&self.join, &self.right, self.memory.new_empty())?;
         let groups = by_key.groups(&self.join, &self.left, rows)?;
         let least = self.threads().tuning.size(LEAST_PAIRS);
@@ -180,15 +195,25 @@ impl InMemorySearch {
     async fn find_group(
         &self,
         search: &Search,
-        (rows, group): (&[u32], KeyGroup),
+        (rows, group, carried): (&[u32], KeyGroup, Option<&TopK>),
         (itself, threads): (bool, Threads),
         best: &Arc<TopK>,
     ) -> Result<GroupAnswer> {
         let KeyGroup { places, right } = group;
+        // Pairs that are worse than all that a row carries are not needed.
+        let none = match self.join.order {
+            Order::Distance => f64::INFINITY,
+            Order::Similarity => f64::NEG_INFINITY,
+        };
+        let bound = |carried: &TopK, place: u32| {
+            carried.bound(place).map_or(none, |key| score_of(key, self.join.order))
+        };
+        let bounds: Option<Arc<[f64]>> =
+            carried.map(|carried| places.iter().map(|place| bound(carried, *place)).collect());
         let rows: Arc<[u32]> = places.iter().map(|place| rows[*place as usize]).collect();
         let count = rows.len();
-        let neighbours = match self.ask(search, (Arc::clone(&rows), right), itself, threads).await?
-        {
+        let asked = GroupRows { left: Arc::clone(&rows), right, bounds };
+        let neighbours = match self.ask(search, asked, itself, threads).await? {
             NeighbourSearch::Found(neighbours) => neighbours,
             NeighbourSearch::Declined(why) => {
                 return Ok(GroupAnswer { by: Err(why), rows: count, left: places });
@@ -212,7 +237,7 @@ impl InMemorySearch {
     async fn ask(
         &self,
         search: &Search,
-        (rows, right): (Arc<[u32]>, Vec<u32>),
+        rows: GroupRows,
         itself: bool,
         threads: Threads,
     ) -> Result<NeighbourSearch> {
@@ -225,7 +250,14 @@ impl InMemorySearch {
             let argument = &search.arguments[side];
             SideArgument::try_new(argument, table, &self.families, search.predicate.family())
         });
-        let arguments = [left?, right_side?];
+        let mut arguments = [left?, right_side?];
+        if family.knows_keys() && !self.join.on.is_empty() {
+            let converter = Arc::new(converter_of(&self.join, &self.right)?);
+            let (left, right) = self.join.on.iter().cloned().unzip();
+            let [of_left, of_right] = arguments;
+            arguments =
+                [of_left.with_keys(left, &converter), of_right.with_keys(right, &converter)];
+        }
         let memory = self.memory.new_empty();
         // A blocking thread is not aborted: it ends at its next look at the flag, once the statement is dropped.
         let cancel = CancelFlag::default();
@@ -236,8 +268,10 @@ impl InMemorySearch {
                 predicate: search.predicate,
                 count,
                 with_ties,
-                sides: [side(0, &rows), side(1, &right)],
+                bounds: rows.bounds.as_deref(),
+                sides: [side(0, &rows.left), side(1, &rows.right)],
                 itself,
+                strategy: options.strategy,
                 device: options.device,
                 gpu: options.gpu(),
                 threads,

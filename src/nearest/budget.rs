@@ -6,13 +6,10 @@ use datafusion::execution::memory_pool::{MemoryLimit, MemoryPool};
 
 use crate::config::{SimJoinOptions, SpillChoice};
 
-/// The part of the memory that the joins of the rounds have at least, and the bytes that they have where
-/// there are so many.
+/// The part of the memory that the joins of the rounds have at least, and the bytes that they have where these are
+/// half of it at most.
 const PART_OF_JOINS: usize = 4;
 const BYTES_OF_JOINS: usize = 4 << 20;
-
-/// The rows and heaps of a search have at least this part of the memory.
-const LEAST_PART: usize = 8;
 
 /// The bytes of a piece on disk, at least and at most.
 const PIECE_BYTES: [usize; 2] = [16 << 10, 64 << 20];
@@ -32,8 +29,8 @@ impl SearchBudget {
         let bytes = match pool.memory_limit() {
             MemoryLimit::Finite(limit) => {
                 let left = limit.saturating_sub(pool.reserved());
-                let joins = (left / PART_OF_JOINS).max(BYTES_OF_JOINS);
-                left.saturating_sub(joins).max(left / LEAST_PART)
+                let joins = (left / PART_OF_JOINS).max(BYTES_OF_JOINS.min(left / 2));
+                left - joins
             }
             MemoryLimit::Infinite | MemoryLimit::Unknown => usize::MAX,
         };
@@ -82,7 +79,7 @@ impl SearchBudget {
     /// The bytes of a piece on disk.
     pub(super) fn piece(&self) -> usize {
         let [least, most] = PIECE_BYTES;
-        (self.bytes / 16).clamp(least, most)
+        (self.bytes / 8).clamp(least, most)
     }
 
     /// The most rows of a piece on disk, and of the rows in memory where pieces are.

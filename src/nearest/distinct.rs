@@ -14,6 +14,7 @@
 use std::num::NonZeroUsize;
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 use datafusion::common::runtime::SpawnedTask;
 use datafusion::common::{Result, internal_datafusion_err};
@@ -257,7 +258,9 @@ impl InMemorySearch {
         best: &Arc<TopK>,
         carried: Option<&TopK>,
     ) -> Result<Option<Vec<u32>>> {
-        if rows.len().saturating_mul(self.right_rows()) < self.threads().tuning.size(FEW_PAIRS) {
+        let is_small =
+            rows.len().saturating_mul(self.right_rows()) < self.threads().tuning.size(FEW_PAIRS);
+        if is_small || self.hardly_repeat.load(Relaxed) {
             return Ok(None);
         }
         // Lists of places.
@@ -270,7 +273,10 @@ impl InMemorySearch {
         let found =
             SpawnedTask::spawn_blocking(move || run.by_items(&places, &cancel)).join().await;
         let found = found.map_err(|e| internal_datafusion_err!("finding equal rows ended: {e}"))?;
-        let Some(by_items) = found? else { return Ok(None) };
+        let Some(by_items) = found? else {
+            self.hardly_repeat.store(true, Relaxed);
+            return Ok(None);
+        };
         let ByItems { left, right, run, condition, memory } = by_items;
         // Without a condition of their own, equal rows carry pairs of equal scores.
         let carried = match carried.filter(|_| condition.is_none()) {
@@ -412,6 +418,7 @@ impl InMemorySearch {
             itself: is_same,
             order: self.order.as_ref().map(|_| Arc::default()),
             on_round,
+            hardly_repeat: Arc::default(),
             ..self.clone()
         })
     }

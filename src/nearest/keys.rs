@@ -17,7 +17,7 @@ const KEY_BYTES: usize = 2 * (size_of::<Box<[u8]>>() + size_of::<Vec<u32>>());
 #[derive(Debug)]
 pub(super) struct RowsByKey {
     rows: HashMap<Box<[u8]>, Vec<u32>>,
-    /// `None` where the join has no keys, or there are no right rows.
+    /// `None` where the join has no keys.
     converter: Option<KeyConverter>,
     memory: MemoryReservation,
 }
@@ -27,6 +27,17 @@ pub(super) struct RowsByKey {
 pub(super) struct KeyGroup {
     pub places: Vec<u32>,
     pub right: Vec<u32>,
+}
+
+/// The converter of the blocking keys of a join.
+///
+/// # Errors
+///
+/// When a key has no type over the right table, or one that cannot be compared.
+pub(super) fn converter_of(join: &NearestJoin, right: &RowTable) -> Result<KeyConverter> {
+    let types = join.on.iter().map(|(_, key)| key.data_type(right.schema()));
+    let nulls_are_equal = join.null_equality == NullEquality::NullEqualsNull;
+    Ok(KeyConverter::try_new(types.collect::<Result<Vec<_>>>()?, nulls_are_equal)?)
 }
 
 impl RowsByKey {
@@ -43,14 +54,7 @@ impl RowsByKey {
         // A list doubles as it grows.
         memory.try_grow(2 * right.rows() * size_of::<u32>())?;
         let mut by_key: HashMap<Box<[u8]>, Vec<u32>> = HashMap::new();
-        let converter = match right.batches().next() {
-            Some((_, batch)) if !join.on.is_empty() => {
-                let types = join.on.iter().map(|(_, key)| key.data_type(&batch.schema()));
-                let nulls_are_equal = join.null_equality == NullEquality::NullEqualsNull;
-                Some(KeyConverter::try_new(types.collect::<Result<Vec<_>>>()?, nulls_are_equal)?)
-            }
-            _ => None,
-        };
+        let converter = if join.on.is_empty() { None } else { Some(converter_of(join, right)?) };
         for (start, batch) in right.batches() {
             let admitted = admitted(join.side_filter(Side::Right), batch)?;
             let keys = match &converter {

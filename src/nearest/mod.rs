@@ -18,7 +18,7 @@
 //! memory limit of similarity joins serves neighbours as well.
 //!
 //! Before the rounds the family of the score is asked whether it finds the neighbours at once
-//! (`at_once`), as the family of vectors does on a GPU.
+//! (`at_once`): that of sets does by a strategy, that of vectors by a search of its own, on the CPU or on a GPU.
 //!
 //! Before all that, rows that are equal are made one (`distinct`): what is found of one row holds for all that
 //! are equal to it (`expand`).

@@ -196,6 +196,7 @@ impl NearestJoinExec {
                 metrics: self.metrics.clone(),
             },
             on_round,
+            hardly_repeat: Arc::default(),
             searched,
         };
         Ok((search, (input(Side::Left, partition)?, right)))

@@ -6,19 +6,8 @@ use datafusion::common::Result;
 
 use super::run::{InMemorySearch, LeftRows};
 use crate::spec::{Function, Order};
-use crate::top::{TopK, score_of};
-use crate::tuning::Size;
+use crate::top::{RoundSample, TopK, score_of};
 use crate::util::evenly::Evenly;
-
-/// Left rows of a sample.
-const LEFT_SAMPLE: usize = 64;
-
-/// Right rows of a sample, at least and at most: enough for about two neighbours of `k` where that is
-/// within these limits.
-const RIGHT_SAMPLE: Size<[usize; 2]> = Size { usual: [1 << 12, 1 << 17], small: [16, 17] };
-
-/// Pairs of rows that a last round may look at without a narrower one before it.
-const FEW_PAIRS: Size = Size { usual: 1 << 18, small: 1 << 6 };
 
 /// Rows, at most, whose worst scores tell the bounds of the next rounds.
 const FOLLOWED: usize = 1 << 16;
@@ -93,9 +82,8 @@ impl Rounds {
         run: &InMemorySearch,
         active: &[u32],
     ) -> Result<(f64, bool)> {
-        let right = run.right_rows();
-        let few_pairs = run.threads().tuning.size(FEW_PAIRS);
-        let is_small = active.len().saturating_mul(right) <= few_pairs || right <= run.count();
+        let sides = [active.len(), run.right_rows()];
+        let is_small = !RoundSample::pays(sides, run.count(), run.threads().tuning);
         if self.follows && !self.planned.is_empty() {
             // These bounds are cheaper than the last one for any number of pairs.
         } else if is_small {
@@ -122,17 +110,13 @@ impl Rounds {
     /// where that is the last.
     async fn sampled(&self, run: &InMemorySearch, active: &[u32]) -> Result<Vec<f64>> {
         let every = |rows: usize, wanted: usize| Evenly::new(rows as u32, wanted as u32).iter();
-        let left = every(active.len(), LEFT_SAMPLE).map(|at| active[at as usize]);
-        let left: Vec<u32> = left.collect();
         let rows = run.right_rows();
-        let [least, most] = run.threads().tuning.size(RIGHT_SAMPLE);
-        let wanted = (2 * rows / run.count()).clamp(least, most);
-        let right: Vec<u32> = every(rows, wanted).collect();
-        // As many neighbours in the sample as k are of all rows; at least one, which is farther.
-        let share = right.len() as f64 / rows.max(1) as f64;
-        let count = ((run.count() as f64 * share).ceil() as usize).clamp(1, right.len().max(1));
+        let sizes = RoundSample::of([active.len(), rows], run.count(), run.threads().tuning);
+        let left = every(active.len(), sizes.left).map(|at| active[at as usize]);
+        let left: Vec<u32> = left.collect();
+        let right: Vec<u32> = every(rows, sizes.right).collect();
         let memory = Box::new(run.memory.new_empty());
-        let best = Arc::new(TopK::try_new(left.len(), count, false, memory)?);
+        let best = Arc::new(TopK::try_new(left.len(), sizes.count, false, memory)?);
         let slots: Vec<u32> = (0..left.len() as u32).collect();
         let left_rows = LeftRows { rows: &left, slots: &slots };
         run.join(self.last, left_rows, Some(&right), &best).await?;

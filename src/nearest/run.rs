@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions};
 use datafusion::common::runtime::JoinSet;
@@ -90,6 +91,8 @@ pub(super) struct InMemorySearch {
     pub context: Arc<TaskContext>,
     pub memory: Arc<MemoryReservation>,
     pub on_round: OnRound,
+    /// Whether a search before this one has found that rows hardly repeat.
+    pub hardly_repeat: Arc<AtomicBool>,
 }
 
 /// An order of right rows; the order of their numbers unless there are ranks.
@@ -179,7 +182,7 @@ impl InMemorySearch {
         best: &Arc<TopK>,
         carried: Option<&TopK>,
     ) -> Result<()> {
-        let left = self.find_at_once(rows, best).await?;
+        let left = self.find_at_once(rows, best, carried).await?;
         let active = left.unwrap_or_else(|| (0..rows.len() as u32).collect());
         self.find_in_rounds(rows, active, best, carried).await
     }

@@ -10,6 +10,7 @@
 
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use arrow::array::RecordBatch;
@@ -41,6 +42,8 @@ pub(super) struct NearestSearch {
     pub options: SimJoinOptions,
     pub reading: Reading,
     pub on_round: OnRound,
+    /// [`InMemorySearch::hardly_repeat`].
+    pub hardly_repeat: Arc<AtomicBool>,
     /// The time that finding neighbours takes.
     pub searched: Time,
 }
@@ -147,6 +150,7 @@ impl NearestSearch {
             context: Arc::clone(&self.reading.context),
             memory: Arc::clone(&self.reading.memory),
             on_round: Arc::clone(&self.on_round),
+            hardly_repeat: Arc::clone(&self.hardly_repeat),
         }
     }
 

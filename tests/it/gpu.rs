@@ -227,7 +227,7 @@ async fn filters_on_a_gpu_alone_need_one() {
         let needs = [
             "on a GPU alone",
             "simjoin.device = 'cuda'",
-            "allpairs, bitsliced, scancount or groupjoin",
+            "allpairs, bitsliced, scancount, rising or groupjoin",
         ];
         assert_contains(&error(&ctx, PAIRS).await, &needs);
     }

@@ -59,6 +59,7 @@ fn spec(measure: Measure, threshold: f64, need: MatchNeed, gpu: GpuOptions) -> J
         probe_role: Role::First,
         pairing: Pairing::Unordered,
         need,
+        nearest: None,
         candidate_chunk: 1 << 14,
         simd: engine::default_simd(),
         gpu,

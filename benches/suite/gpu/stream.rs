@@ -221,7 +221,7 @@ fn run<S: CandidateSource>(
                 return Ok(kept);
             }
             let range = start..(start + share).min(sets.len());
-            let unit = SetUnit { number: 0, items: Arc::clone(sets), range };
+            let unit = SetUnit { number: 0, items: Arc::clone(sets), range, bounds: None };
             source.admit(&unit)?;
             source.start(unit);
             let mut chunk = CandidateChunk::new(Arc::clone(sets));

@@ -167,7 +167,7 @@ impl Point<'_> {
             let mut cursor = join.open(&reservation)?;
             // Any range will do; its sets are matches of themselves.
             let items = Arc::clone(self.sets) as _;
-            cursor.feed(ProbeUnit { number: 0, items, range: 0..1 })?;
+            cursor.feed(ProbeUnit::new(0, items, 0..1))?;
             cursor.finish();
             let mut matches = MatchBuffer::new(1 << 14);
             let waker = Waker::from(Arc::new(Unpark(std::thread::current())));

@@ -13,7 +13,7 @@ use crate::structure::{assert_directions, assert_no_tokens, assert_rings};
 /// The folders that each folder may use.
 const ALLOWED: [(&str, &[&str]); 14] = [
     ("datafusion", &["error", "memory"]),
-    ("engine", &["error", "memory", "predicate", "simd", "tuning", "util", "values"]),
+    ("engine", &["error", "memory", "predicate", "simd", "top", "tuning", "util", "values"]),
     ("error", &[]),
     (
         "library",
@@ -37,7 +37,7 @@ const ALLOWED: [(&str, &[&str]); 14] = [
     ("set", &["engine", "error", "memory", "predicate", "simd", "tuning", "util", "values"]),
     ("simd", &[]),
     ("string", &["engine", "error", "memory", "predicate", "simd", "tuning", "util", "values"]),
-    ("top", &["error", "memory", "predicate"]),
+    ("top", &["error", "memory", "predicate", "tuning"]),
     ("tuning", &[]),
     ("util", &["error", "simd", "tuning"]),
     ("values", &["error", "util"]),
@@ -78,9 +78,9 @@ const WITHIN_SET: [&str; 30] = [
     "bitmap",
     "scancount",
     "bitsliced",
+    "rising",
     "strategies",
     "matcher",
-    "nearest",
     "family",
 ];
 

@@ -36,7 +36,7 @@ impl ProbeBatch {
     /// The batch as the cursor takes it.
     pub(crate) fn unit(&self) -> ProbeUnit {
         let (number, range) = (self.number, self.range.clone());
-        ProbeUnit { number, items: Arc::clone(&self.items), range }
+        ProbeUnit::new(number, Arc::clone(&self.items), range)
     }
 
     /// Whether the batch counts the matches of its rows.

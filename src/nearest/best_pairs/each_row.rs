@@ -148,6 +148,7 @@ impl BestPairSearch {
             context: Arc::clone(&self.context),
             memory: Arc::new(self.memory.new_empty()),
             on_round,
+            hardly_repeat: Arc::default(),
         }
     }
 }

@@ -133,7 +133,8 @@ impl Strategy<NearJoin> for Bisection {
 impl PreparedJoin for NearJoin {
     fn open(&self, _: &dyn Memory) -> Result<Box<dyn Cursor>> {
         let lookup = Bisecting { join: self.clone(), probe: 0, partners: 0..0 };
-        Ok(lookup_cursor(lookup, &self.build, &self.spec))
+        let MatchSpec { need, tuning, .. } = self.spec;
+        Ok(lookup_cursor(lookup, &self.build, (need, self.spec.pairing()), tuning))
     }
 }
 

@@ -8,11 +8,11 @@
 use std::fmt::Debug;
 use std::sync::Arc;
 
-use super::choose::{admitted, choose};
+use super::choose::{admitted, choose, finding_nearest, nearest};
 use super::{
     AnyChoice, Axis, BuildEncoder, Collection, DeviceChoice, DeviceRequest, Domain, EncodeInput,
     Encoded, EncodedPart, Encoding, FinishContext, Growth, ItemPair, KeyDictionary, MatchSpec,
-    Matcher, PrepareContext, StoredForm, StrategyInfo, StrategyName, WorkStep,
+    Matcher, PrepareContext, PreparedJoin, StoredForm, StrategyInfo, StrategyName, WorkStep,
 };
 use crate::error::Result;
 use crate::predicate::{Call, Side};
@@ -77,6 +77,23 @@ pub trait AnyMatcher: Debug + Send + Sync {
         request: &DeviceRequest,
         context: PrepareContext<'_>,
     ) -> Result<Box<dyn AnyChoice>>;
+
+    /// Whether a strategy on the CPU that `choice` names finds the nearest partners of items.
+    fn finds_nearest(&self, choice: StrategyName) -> bool;
+
+    /// The best of these strategies for the [nearest partners](MatchSpec::nearest) of items, ready to be probed; `None`
+    /// where there is none, or none is named and joins with bounds take less time.
+    ///
+    /// # Errors
+    ///
+    /// When memory is refused, or the work cancelled.
+    fn nearest(
+        &self,
+        choice: StrategyName,
+        build: &Arc<dyn Collection>,
+        spec: &MatchSpec,
+        context: PrepareContext<'_>,
+    ) -> Result<Option<Arc<dyn PreparedJoin>>>;
 
     /// [`Matcher::work`].
     fn work(&self, items: &dyn Collection, spec: &MatchSpec) -> Result<Vec<WorkStep>>;
@@ -159,6 +176,20 @@ impl<M: Matcher> AnyMatcher for M {
         context: PrepareContext<'_>,
     ) -> Result<Box<dyn AnyChoice>> {
         Ok(Box::new(choose(self, choice, &build.shared()?, spec, request, context)?))
+    }
+
+    fn finds_nearest(&self, choice: StrategyName) -> bool {
+        !finding_nearest(self, choice).is_empty()
+    }
+
+    fn nearest(
+        &self,
+        choice: StrategyName,
+        build: &Arc<dyn Collection>,
+        spec: &MatchSpec,
+        context: PrepareContext<'_>,
+    ) -> Result<Option<Arc<dyn PreparedJoin>>> {
+        nearest(self, choice, &build.shared()?, spec, context)
     }
 
     fn work(&self, items: &dyn Collection, spec: &MatchSpec) -> Result<Vec<WorkStep>> {

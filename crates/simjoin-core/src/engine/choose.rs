@@ -388,6 +388,41 @@ pub(super) fn choose<M: Matcher>(
     }
 }
 
+/// The strategies on the CPU that `choice` names and that find the nearest partners of items.
+pub(super) fn finding_nearest<M: Matcher>(matcher: &M, choice: StrategyName) -> Admitted<M::Join> {
+    let finds = |strategy: &&'static dyn Strategy<M::Join>| {
+        strategy.finds_nearest()
+            && strategy.placement() == Placement::Cpu
+            && choice.name().is_none_or(|name| name == strategy.name())
+    };
+    matcher.strategies().iter().copied().filter(finds).collect()
+}
+
+/// The best of these strategies; `None` where none of them suits the data. One that is named need not.
+///
+/// # Errors
+///
+/// When memory is refused, or the work cancelled.
+pub(super) fn nearest<M: Matcher>(
+    matcher: &M,
+    choice: StrategyName,
+    build: &Arc<M::Items>,
+    spec: &MatchSpec,
+    context: PrepareContext<'_>,
+) -> Result<Option<Arc<dyn PreparedJoin>>> {
+    let strategies = finding_nearest(matcher, choice);
+    let mut join = matcher.join(build, spec, context)?;
+    let placements = &[Placement::Cpu];
+    let compared = compare(&strategies, &mut join, placements, context)?;
+    let ranked = rank(&compared, placements, context.threads);
+    let best = match ranked.first() {
+        Some(first) => compared.get(first.place),
+        None if !choice.is_auto() => compared.first(),
+        None => None,
+    };
+    best.map(|best| best.strategy.prepare(&join, &best.estimate, None, context)).transpose()
+}
+
 /// Opens the devices of a strategy on GPUs.
 fn open<J: 'static>(
     compared: &[Compared<J>],

@@ -29,6 +29,19 @@ pub struct ProbeUnit {
     pub items: Arc<dyn Collection>,
     /// The items of the unit, as a range of `items`.
     pub range: Range<ItemId>,
+    /// By item of `items`, the least similar value of a partner that is needed: stricter than the bound of the join,
+    /// which holds for all where there are none. A cursor may give other partners as well.
+    pub bounds: Option<ItemBounds>,
+}
+
+/// A bound for each item of a collection.
+pub type ItemBounds = Arc<[f64]>;
+
+impl ProbeUnit {
+    /// A unit whose items have the bound of the join.
+    pub fn new(number: u32, items: Arc<dyn Collection>, range: Range<ItemId>) -> Self {
+        Self { number, items, range, bounds: None }
+    }
 }
 
 /// A [`ProbeUnit`] as its family knows it.
@@ -40,11 +53,14 @@ pub struct Unit<T> {
     pub items: Arc<T>,
     /// The items of the unit, as a range of `items`.
     pub range: Range<ItemId>,
+    /// [`ProbeUnit::bounds`].
+    pub bounds: Option<ItemBounds>,
 }
 
 impl<T> Clone for Unit<T> {
     fn clone(&self) -> Self {
-        Self { number: self.number, items: Arc::clone(&self.items), range: self.range.clone() }
+        let (items, bounds) = (Arc::clone(&self.items), self.bounds.clone());
+        Self { number: self.number, items, range: self.range.clone(), bounds }
     }
 }
 
@@ -55,8 +71,9 @@ impl<T: Collection> Unit<T> {
     ///
     /// An internal error when another family made its items.
     pub fn of(unit: &ProbeUnit) -> Result<Self> {
-        let ProbeUnit { number, items, range } = unit;
-        Ok(Self { number: *number, items: items.shared()?, range: range.clone() })
+        let ProbeUnit { number, items, range, bounds } = unit;
+        let (range, bounds) = (range.clone(), bounds.clone());
+        Ok(Self { number: *number, items: items.shared()?, range, bounds })
     }
 }
 

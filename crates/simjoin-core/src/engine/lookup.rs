@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use super::{
-    Collection, Cursor, Funnel, ItemId, Match, MatchBuffer, MatchNeed, MatchSpec, RowPairCounts,
+    Collection, Cursor, Funnel, ItemId, Match, MatchBuffer, MatchNeed, Pairing, RowPairCounts,
     Unit, UnitCursor, Worker, WorkerProgress,
 };
 use crate::error::Result;
+use crate::tuning::Tuning;
 
 /// Finds matches, those of one probe item after those of the other.
 pub trait Lookup: Send + 'static {
@@ -35,29 +36,32 @@ pub trait Lookup: Send + 'static {
     ) -> Result<Option<u64>>;
 }
 
-/// The cursor of a partition that looks partners up among the items of `build`.
+/// The cursor of a partition that looks partners up among the items of `build`, for a join that needs this of a match.
 pub fn lookup_cursor<L: Lookup>(
     lookup: L,
     build: &Arc<L::Items>,
-    spec: &MatchSpec,
+    (need, pairing): (MatchNeed, Pairing),
+    tuning: Tuning,
 ) -> Box<dyn Cursor> {
     let worker = LookupWorker {
         lookup,
         build: Arc::clone(build),
-        spec: *spec,
+        need,
+        pairing,
         unit: None,
         found: vec![],
         given: 0,
         retired: None,
         funnel: Funnel::default(),
     };
-    Box::new(UnitCursor::new(worker, spec.tuning))
+    Box::new(UnitCursor::new(worker, tuning))
 }
 
 struct LookupWorker<L: Lookup> {
     lookup: L,
     build: Arc<L::Items>,
-    spec: MatchSpec,
+    need: MatchNeed,
+    pairing: Pairing,
     unit: Option<Unit<L::Items>>,
     /// Matches, and how many of them have been given.
     found: Vec<Match>,
@@ -84,12 +88,12 @@ impl<L: Lookup> LookupWorker<L> {
                 continue;
             }
             self.funnel.matches += 1;
-            if self.spec.need == MatchNeed::Count {
-                counts += RowPairCounts::of(self.spec.pairing(), groups, [probe, build]);
+            if self.need == MatchNeed::Count {
+                counts += RowPairCounts::of(self.pairing, groups, [probe, build]);
                 continue;
             }
             matches.push(found);
-            if self.spec.need == MatchNeed::Exists {
+            if self.need == MatchNeed::Exists {
                 self.retired = Some(probe);
             }
         }

@@ -47,7 +47,7 @@ pub use collection::{Collection, EncodeInput, FinishContext};
 pub use connections::Connections;
 pub use cursor::UnitQueue;
 pub use cursor::{Cursor, MatchOrder, MatchRun, RowPairCounts};
-pub use cursor::{Match, MatchBuffer, ProbeUnit, Progress, Unit};
+pub use cursor::{ItemBounds, Match, MatchBuffer, ProbeUnit, Progress, Unit};
 pub use distinct::Distinct;
 pub use family::check_arguments;
 pub use family::{Argument, Family, Origin};
@@ -75,8 +75,8 @@ pub use strategy::{
     required_place,
 };
 pub use strategy::{
-    DeviceRequest, MatchNeed, MatchSpec, Orders, Pairing, Placement, PrepareContext, ProbeRows,
-    Strategy, StrategyInfo,
+    DeviceRequest, MatchNeed, MatchSpec, NearestPartners, Orders, Pairing, Placement,
+    PrepareContext, ProbeRows, Strategy, StrategyInfo,
 };
 pub use worker::WorkerProgress;
 pub use worker::{UnitCursor, Worker};

@@ -72,6 +72,17 @@ pub enum MatchNeed {
     Scores,
 }
 
+/// The nearest partners of each probe item: a bound of its own, which becomes stricter while they are found.
+///
+/// A strategy may give more matches than these: who asks leaves the others out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NearestPartners {
+    /// The build rows that the nearest partners have together, at least, where there are as many.
+    pub rows: usize,
+    /// Whether those in a tie with the last one are needed, too.
+    pub with_ties: bool,
+}
+
 /// The rows that are expected of the probe side.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ProbeRows(Option<u64>);
@@ -106,6 +117,8 @@ pub struct MatchSpec {
     pub orders: Orders,
     /// The knowledge that the join needs of a match.
     pub need: MatchNeed,
+    /// The partners of a probe item that are needed, where not all are.
+    pub nearest: Option<NearestPartners>,
     /// The rows that are expected of the probe side.
     pub probe_rows: ProbeRows,
     /// At most this many candidates wait for verification.
@@ -118,6 +131,26 @@ pub struct MatchSpec {
     pub gpu: GpuOptions,
     /// The sizes of what the search does at a time.
     pub tuning: Tuning,
+}
+
+/// Every pair of two sides, in buffers of usual size.
+impl Default for MatchSpec {
+    fn default() -> Self {
+        /// Candidates and matches that wait.
+        const BUFFER: usize = 1 << 14;
+        Self {
+            probe: Side::Left,
+            orders: Orders::Given,
+            need: MatchNeed::Pairs,
+            nearest: None,
+            probe_rows: ProbeRows::UNKNOWN,
+            candidate_chunk: BUFFER,
+            match_buffer: BUFFER,
+            simd: Simd::detect(),
+            gpu: GpuOptions::default(),
+            tuning: Tuning::default(),
+        }
+    }
 }
 
 impl MatchSpec {
@@ -341,6 +374,11 @@ pub trait Strategy<J: 'static>: Debug + Send + Sync {
     /// The processor that it runs on.
     fn placement(&self) -> Placement {
         if self.devices().is_some() { Placement::Gpu } else { Placement::Cpu }
+    }
+
+    /// Whether it finds the [nearest partners](MatchSpec::nearest) of items in less time than all of them.
+    fn finds_nearest(&self) -> bool {
+        false
     }
 
     /// The cost of the join, and the parts that it chooses. Figures that other strategies need as well stay

@@ -381,7 +381,7 @@ impl<'a> ProbeThread<'a> {
             }
         };
         let number = self.next_number;
-        let unit = ProbeUnit { number, items: Arc::clone(&items), range: range.clone() };
+        let unit = ProbeUnit::new(number, Arc::clone(&items), range.clone());
         self.cursor.feed(unit)?;
         self.next_number = number.wrapping_add(1);
         let first_row = if search.itself { 0 } else { rows.start as u32 };

@@ -7,15 +7,11 @@ use arrow::array::{Array, ArrayRef, BooleanArray};
 use super::measure::Measure;
 use super::options::Options;
 use crate::engine::{
-    AnyMatcher, EncodeInput, GpuOptions, MatchNeed, MatchSpec, Orders, ProbeRows, StrategyName,
+    AnyMatcher, EncodeInput, MatchNeed, MatchSpec, Orders, ProbeRows, StrategyName,
 };
 use crate::error::{Result, plan_err};
 use crate::memory::Budget;
 use crate::predicate::{Predicate, Side};
-use crate::simd::Simd;
-
-/// Candidates and matches that wait in each cursor.
-const BUFFER: usize = 1 << 14;
 
 /// The rows of a side.
 #[derive(Debug, Clone)]
@@ -146,11 +142,8 @@ impl<'a> PairSearch<'a> {
             orders: if self.is_unordered() { Orders::Unordered } else { Orders::Given },
             need: self.need,
             probe_rows,
-            candidate_chunk: BUFFER,
-            match_buffer: BUFFER,
-            simd: Simd::detect(),
-            gpu: GpuOptions::default(),
             tuning: self.options.tuning,
+            ..MatchSpec::default()
         }
     }
 }

@@ -4,10 +4,7 @@ use std::sync::Arc;
 
 use arrow::datatypes::DataType;
 
-use crate::engine::{
-    AnyMatcher, Argument, Axis, Family, NeighbourRequest, NeighbourSearch, PlaceReader, Strategy,
-    StrategyInfo,
-};
+use crate::engine::{AnyMatcher, Argument, Axis, Family, PlaceReader, Strategy, StrategyInfo};
 use crate::error::{Result, plan_err};
 use crate::predicate::{Function, Predicate, Side};
 use crate::set::axis::SizeAxis;
@@ -15,7 +12,6 @@ use crate::set::encode::stored_tokens::StoredTokens;
 use crate::set::join::SetJoin;
 use crate::set::matcher::{SetMatcher, Sources};
 use crate::set::measure::{Bounds, FAMILY, Measure};
-use crate::set::nearest;
 use crate::set::shape::ShapeReader;
 use crate::set::strategies::STRATEGIES;
 use crate::values::TokenKind;
@@ -123,12 +119,5 @@ impl Family for SetFamily {
                 "rows are placed by a list of tokens, but the {side} argument is {argument}"
             ),
         }
-    }
-
-    fn neighbours(&self, request: &NeighbourRequest<'_>) -> Result<NeighbourSearch> {
-        let matcher = self.matcher(request.predicate, request.sides.map(|side| side.bound()))?;
-        // Rounds say what is wrong, if it is for them too, and take less memory.
-        let found = nearest::neighbours(&matcher, request);
-        Ok(found.unwrap_or_else(|error| NeighbourSearch::Declined(Some(error.first_line()))))
     }
 }

@@ -38,7 +38,7 @@ impl SelfMatches {
     /// Adds matches until all are given or the buffer is full, and their number to `given`. Returns
     /// whether all are given.
     pub fn give(&mut self, matches: &mut MatchBuffer, given: &mut u64) -> bool {
-        let SetUnit { number, items: sets, range } = &mut self.unit;
+        let SetUnit { number, items: sets, range, .. } = &mut self.unit;
         matches.begin(*number);
         while let Some((run, ids)) = next_run(sets, range) {
             let end = ids.end.min(range.end);

@@ -1,6 +1,6 @@
 //! A join of two set collections.
 
-use crate::engine::{GpuOptions, MatchNeed, MatchSpec, Pairing, Unit};
+use crate::engine::{GpuOptions, MatchNeed, MatchSpec, NearestPartners, Pairing, Unit};
 use crate::error::Result;
 use crate::predicate::Predicate;
 use crate::set::collection::SetCollection;
@@ -19,6 +19,8 @@ pub struct JoinSpec {
     pub pairing: Pairing,
     /// The knowledge that the join needs of a match.
     pub need: MatchNeed,
+    /// The partners of a probe set that are needed, where not all are.
+    pub nearest: Option<NearestPartners>,
     /// At most this many candidates wait for verification.
     pub candidate_chunk: usize,
     /// The form of the vector kernels.
@@ -36,12 +38,13 @@ impl JoinSpec {
     ///
     /// An internal error when another family has the function.
     pub fn new(predicate: &Predicate, spec: &MatchSpec) -> Result<Self> {
-        let MatchSpec { probe, need, candidate_chunk, simd, gpu, tuning, .. } = *spec;
+        let MatchSpec { probe, need, nearest, candidate_chunk, simd, gpu, tuning, .. } = *spec;
         Ok(Self {
             bounds: Bounds::of(predicate)?,
             probe_role: Role::of(predicate.call, probe),
             pairing: spec.pairing(),
             need,
+            nearest,
             candidate_chunk,
             simd,
             gpu,
@@ -90,8 +93,8 @@ impl JoinSpec {
         self.bounds.min_overlap(self.probe_role, size, size).is_none_or(|o| o == size)
     }
 
-    /// About the bytes that the greediest strategy reserves when it prepares a join of `sets` build
-    /// sets with `tokens` tokens, and keeps.
+    /// About the bytes that the greediest strategy by prefixes or signatures reserves when it prepares a join of `sets`
+    /// build sets with `tokens` tokens, and keeps.
     pub fn prepared_bytes(&self, sets: usize, tokens: usize) -> usize {
         /// The bytes of a posting with a signature.
         const POSTING: usize = 24;

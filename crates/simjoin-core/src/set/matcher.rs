@@ -28,6 +28,7 @@ use crate::set::filter_verify::FilterVerify;
 use crate::set::join::SetJoin;
 use crate::set::join_spec::JoinSpec;
 use crate::set::measure::{Bounds, Measure, Role};
+use crate::set::rising::Rising;
 use crate::set::scancount::ScanCount;
 use crate::set::stored::Unload;
 use crate::set::strategies::{self, STRATEGIES};
@@ -152,11 +153,13 @@ impl Matcher for SetMatcher {
             Some(name) if name == BitSliced.name() => {
                 BitSliced::prepared_bytes(sets, tokens, spec.tuning)
             }
+            Some(name) if name == Rising.name() => Rising::prepared_bytes(tokens),
             _ => JoinSpec::new(&self.predicate, spec)?.prepared_bytes(sets, tokens),
         };
         let cursor = match strategy.name() {
             Some(name) if name == ScanCount.name() => ScanCount::cursor_bytes(sets),
             Some(name) if name == BitSliced.name() => BitSliced::cursor_bytes(longest),
+            Some(name) if name == Rising.name() => Rising::cursor_bytes(sets),
             _ => {
                 let bounds = SizeBoundsCache::most_bytes(longest);
                 sets * size_of::<u32>() * 3 + longest * PositionalSource::TOKEN_BYTES + bounds

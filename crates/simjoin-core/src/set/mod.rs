@@ -17,7 +17,7 @@
 //! candidate_join.rs   candidates, decided on the CPU  nested_loop.rs   all pairs, without memory
 //! filter_verify.rs    ppjoin, allpairs                bitmap/          signatures, in blocks
 //! scancount/          what all sets share, counted    bitsliced/       overlaps by sums of bits
-//! nearest/            the nearest sets at once
+//! rising/             the nearest sets of each set
 //! strategies.rs, matcher.rs, family.rs                what the operator sees
 //! ```
 
@@ -39,10 +39,10 @@ pub mod join;
 pub mod join_spec;
 pub mod matcher;
 pub mod measure;
-mod nearest;
 pub mod nested_loop;
 mod probed;
 pub mod rates;
+mod rising;
 pub mod runs;
 mod sample;
 pub mod scancount;

@@ -79,6 +79,28 @@ impl Runs {
         (set < end).then_some((run, run.start..end))
     }
 
+    /// The places of the runs of a key.
+    pub fn places(&self, key: KeyId) -> Range<usize> {
+        let start = self.runs.partition_point(|run| run.key < key);
+        start..start + self.runs[start..].partition_point(|run| run.key == key)
+    }
+
+    /// The ids of the sets with this key.
+    pub fn of_one_key(&self, key: KeyId) -> Range<SetId> {
+        let places = self.places(key);
+        self.start(places.start)..self.start(places.end)
+    }
+
+    /// The first set of a run at a place; behind the last run, the number of sets.
+    pub fn start(&self, place: usize) -> SetId {
+        self.runs.get(place).map_or(self.end, |run| run.start)
+    }
+
+    /// The runs at some places.
+    pub fn at(&self, places: Range<usize>) -> &[Run] {
+        &self.runs[places]
+    }
+
     /// The smallest size of any set; `u32::MAX` when there is none.
     pub fn least_size(&self) -> u32 {
         if self.end == 0 { u32::MAX } else { self.least_size }

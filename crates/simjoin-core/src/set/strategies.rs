@@ -11,12 +11,19 @@ use crate::set::costs;
 use crate::set::filter_verify::FilterVerify;
 use crate::set::join::SetJoin;
 use crate::set::join_spec::JoinSpec;
+use crate::set::rising::Rising;
 use crate::set::scancount::ScanCount;
 use crate::set::statistics::Statistics;
 
 /// Every strategy on the CPU that `auto` compares, in the order in which equal estimates are preferred.
-pub static STRATEGIES: &[&dyn Strategy<SetJoin>] =
-    &[&BitmapBlocks, &FilterVerify::PPJoin, &FilterVerify::AllPairs, &BitSliced, &ScanCount];
+pub static STRATEGIES: &[&dyn Strategy<SetJoin>] = &[
+    &BitmapBlocks,
+    &FilterVerify::PPJoin,
+    &FilterVerify::AllPairs,
+    &BitSliced,
+    &ScanCount,
+    &Rising,
+];
 
 /// A join for a choice among the strategies, with `probes` times as many probe rows as build rows.
 ///

@@ -208,7 +208,8 @@ impl PreparedJoin for PreparedDeletions {
             reservation,
             own_bytes,
         };
-        Ok(lookup_cursor(lookup, &self.build, &self.spec))
+        let wanted = (self.spec.need, self.spec.pairing());
+        Ok(lookup_cursor(lookup, &self.build, wanted, self.spec.tuning))
     }
 }
 

@@ -6,6 +6,8 @@
 
 mod key;
 mod rows;
+mod sample;
 
 pub use key::{ScoreKey, key_of, keyed, score_of};
 pub use rows::{Entry, TopK};
+pub use sample::RoundSample;

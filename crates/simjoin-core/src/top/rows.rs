@@ -129,6 +129,11 @@ impl TopK {
         (shard.counts[row] > 0).then(|| shard.keys[row * self.count])
     }
 
+    /// The key of the worst entry that a row may still take; `None` where it lacks some.
+    pub fn bound(&self, row: u32) -> Option<ScoreKey> {
+        self.worst(row).filter(|_| self.is_full(row))
+    }
+
     /// Whether a row has all its entries, none of them worse than `key`.
     pub fn is_full_within(&self, row: u32, key: ScoreKey) -> bool {
         self.is_full(row) && self.worst(row).is_some_and(|worst| worst <= key)

@@ -422,24 +422,16 @@ mod tests {
     use rand::{Rng, SeedableRng};
 
     use super::*;
-    use crate::engine::GpuOptions;
-    use crate::engine::{MatchNeed, Orders};
     use crate::memory::Budget;
-    use crate::predicate::Side;
     use crate::util::cancel::CancelFlag;
     use crate::vector::collection::{Content, ReadRow, ReadRows};
 
     fn spec() -> MatchSpec {
         MatchSpec {
-            probe: Side::Left,
-            orders: Orders::Given,
-            need: MatchNeed::Pairs,
-            probe_rows: Default::default(),
             candidate_chunk: 1024,
             match_buffer: 1024,
-            simd: Simd::detect(),
-            gpu: GpuOptions::default(),
             tuning: Tuning::small(),
+            ..MatchSpec::default()
         }
     }
 

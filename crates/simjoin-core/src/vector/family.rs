@@ -128,7 +128,14 @@ impl Family for VectorFamily {
         }
     }
 
+    fn knows_keys(&self) -> bool {
+        false
+    }
+
     fn neighbours(&self, request: &NeighbourRequest<'_>) -> Result<NeighbourSearch> {
+        if !request.strategy.is_auto() {
+            return Ok(NeighbourSearch::Declined(None));
+        }
         let metric = Metric::of(request.predicate.call.function)?;
         let casts = request.sides.map(|side| origin(&side.bound()).is_some());
         // Rounds say what is wrong, if it is for them too.

@@ -83,7 +83,7 @@ impl<F: DeviceFilter> Redo<F> {
             let items = collection.unwrap_or_else(|| Arc::clone(&join.build));
             let Range { start, end } = current.left;
             let middle = end.min(start.saturating_add(join.tuning.size(PROBES)));
-            cursor.feed(ProbeUnit { number: 0, items, range: start..middle })?;
+            cursor.feed(ProbeUnit::new(0, items, start..middle))?;
             current.left.start = middle;
             self.is_fed = true;
         }

@@ -20,17 +20,16 @@ use self::draw::{Kind, edited, rounds, seed, text};
 use super::fallback::TextsOnCpu;
 use super::{StringDevices, prepare};
 use crate::emulator::{Emulator, gpu};
+use crate::engine::DeviceChoice;
 use crate::engine::{
     Collection, Cursor, DeviceRequest, ItemId, Match, MatchBuffer, MatchNeed, MatchSpec, Orders,
     Pairing, PrepareContext, ProbeUnit, Progress, RowPairCounts,
 };
-use crate::engine::{DeviceChoice, GpuOptions};
 use crate::error::Result;
 use crate::memory::{Budget, Reservation};
 use crate::offload::{CpuJoin, OpenDevices, Wanted};
 use crate::predicate::Side;
 use crate::runtime::Device;
-use crate::simd::Simd;
 use crate::tuning::Tuning;
 use crate::util::parallel::Threads;
 
@@ -142,12 +141,10 @@ fn draw(rng: &mut StdRng, kind: Kind) -> Case {
         probe: Side::Right,
         orders: Orders::of(pairing),
         need,
-        probe_rows: Default::default(),
         candidate_chunk: 1 << 14,
         match_buffer: 1000,
-        simd: Simd::detect(),
-        gpu: GpuOptions::default(),
         tuning: Tuning::small(),
+        ..MatchSpec::default()
     };
     Case { probe, join: StringJoin::new(build, Threshold { function, bound }, spec) }
 }
@@ -226,7 +223,7 @@ impl Case {
                     Some(start) => {
                         let range = start..len.min(start.saturating_add(range));
                         let items = Arc::clone(&self.probe) as Arc<dyn Collection>;
-                        cursor.feed(ProbeUnit { number: fed, items, range })?;
+                        cursor.feed(ProbeUnit::new(fed, items, range))?;
                         fed += 1;
                     }
                     None => cursor.finish(),
@@ -325,14 +322,14 @@ fn tiles_of_texts_match_as_the_functions_say() {
     }
     let mut rng = StdRng::seed_from_u64(seed(33));
     let mut matches = 0;
-    for case in 0..rounds(160) {
+    for case in 0..rounds(80) {
         let drawn = draw(&mut rng, Kind::ALL[case % Kind::ALL.len()]);
         let drive = drive(&mut rng, 0);
         let given = drawn.run(drive).unwrap();
         drawn.check(drawn.join.spec.need, given, &format!("{case} {drive:?}"));
         matches += drawn.expected().len();
     }
-    assert!(matches > 10_000, "{matches}");
+    assert!(matches > 5_000, "{matches}");
 }
 
 /// A device fails in one of its works: no match is lost, none comes twice, and nothing stays on it.

@@ -7,7 +7,8 @@ use datafusion::common::Result;
 use rand::Rng;
 use rand::rngs::StdRng;
 
-use super::{Outcomes, compare};
+use super::{Outcomes, compare, compare_by};
+use crate::engine::StrategyName;
 use crate::nearest::tests::{Drawn, rounds, source};
 use crate::tests::statements::{Way, pick};
 
@@ -117,7 +118,7 @@ impl Tokens {
 async fn nearest_sets_are_found_at_once() -> Result<()> {
     let mut rng = source(21);
     let mut outcomes = Outcomes::default();
-    for round in 0..rounds(60) {
+    for round in 0..rounds(32) {
         let tokens = ALL[round % ALL.len()];
         let most = [20, 150, 300][round % 3];
         let sizes = [rng.random_range(1..most), rng.random_range(1..most)];
@@ -126,6 +127,38 @@ async fn nearest_sets_are_found_at_once() -> Result<()> {
         let column = |rng: &mut StdRng, rows| tokens.column(rng, rows);
         compare(&mut rng, drawn, column, (way, &mut outcomes)).await?;
     }
-    assert!(outcomes.found >= rounds(60) / 3, "{outcomes:?}");
+    assert!(outcomes.found >= rounds(32) / 3, "{outcomes:?}");
+    Ok(())
+}
+
+/// Sets of one blocking key alone are neighbours: keys that one side lacks, NULL keys, keys that are computed. A join
+/// that names the strategy finds all neighbours by it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nearest_sets_of_a_blocking_key_are_found_at_once() -> Result<()> {
+    let mut rng = source(22);
+    let mut outcomes = Outcomes::default();
+    for round in 0..rounds(32) {
+        let tokens = ALL[round % ALL.len()];
+        let most = [20, 150, 300][round % 3];
+        let sizes = [rng.random_range(1..most), rng.random_range(1..most)];
+        let way = if round % 10 == 9 { Way::Limit(1 << 11) } else { Way::Memory };
+        let named = round % 3 == 1 && round % 10 != 9;
+        let strategy = if named { StrategyName::new("rising") } else { StrategyName::AUTO };
+        let keys = &[
+            "a.k = b.k",
+            "a.k = b.k AND a.id <> b.id",
+            "a.k IS NOT DISTINCT FROM b.k",
+            "a.k = b.k AND (a.id + b.id) % 3 <> 1",
+            "a.k % 2 = b.k % 2 AND a.id % 3 <> 0 AND b.id % 4 <> 1",
+        ];
+        let condition = match named && rng.random_bool(0.3) {
+            true => None,
+            false => Some(pick(&mut rng, keys)),
+        };
+        let drawn = (Drawn { condition, ..tokens.drawn(&mut rng) }, sizes);
+        let column = |rng: &mut StdRng, rows| tokens.column(rng, rows);
+        compare_by(&mut rng, drawn, column, (way, strategy, &mut outcomes)).await?;
+    }
+    assert!(outcomes.found >= rounds(32) / 2, "{outcomes:?}");
     Ok(())
 }

@@ -79,7 +79,7 @@ pub(super) fn find_at_once(
 ) -> Result<Vec<u32>> {
     let rows = search.sides.each_ref().map(|rows| rows_with_value(&rows.array));
     let rights = if search.itself { &rows[0] } else { &rows[1] };
-    if search.options.is_strategy_named() || rights.is_empty() || rows[0].is_empty() {
+    if rights.is_empty() || rows[0].is_empty() {
         return Ok(rows.into_iter().next().unwrap_or_default());
     }
     let [left, right] = [0, 1].map(|side| Batches::try_new(search, &search.sides[side]));
@@ -89,11 +89,13 @@ pub(super) fn find_at_once(
         predicate: search.predicate,
         count: ranking.count.min(rights.len()),
         with_ties: ranking.with_ties,
+        bounds: None,
         sides: [
             NeighbourSide { argument: &left, rows: &rows[0] },
             NeighbourSide { argument: &right, rows: rights },
         ],
         itself: search.itself,
+        strategy: search.strategy,
         device: search.options.device,
         gpu: GpuOptions::default(),
         threads: search.options.threads(),

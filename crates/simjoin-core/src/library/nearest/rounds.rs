@@ -18,17 +18,11 @@ use crate::library::probe::run;
 use crate::library::search::{PairSearch, SideRows};
 use crate::memory::Memory;
 use crate::predicate::{Predicate, Side};
-use crate::top::{Entry, TopK};
-use crate::tuning::Size;
+use crate::top::{Entry, RoundSample, TopK};
+use crate::util::evenly::Evenly;
 
-/// Pairs of rows that a join by the last bound may look at without a narrower one before it.
-const FEW_PAIRS: Size = Size { usual: 1 << 18, small: 1 << 8 };
 /// Neighbours of the left rows that a thread takes together.
 const MOST_NEIGHBOURS: usize = 1 << 18;
-/// Left rows of a sample.
-const LEFT_SAMPLE: usize = 64;
-/// Right rows of a sample.
-const RIGHT_SAMPLE: usize = 1 << 12;
 
 /// A search in rounds.
 pub(super) struct Rounds<'a> {
@@ -126,10 +120,9 @@ impl<'a> Rounds<'a> {
     /// The bounds of the rounds, the last one at the end.
     fn bounds(&self, active: &[u32]) -> Result<Vec<Predicate>> {
         let function = self.last.call.function;
-        let rights = self.search.sides[1].len();
-        let few_pairs = self.search.options.tuning.size(FEW_PAIRS);
+        let rows = [active.len(), self.search.sides[1].len()];
         let mut bounds = vec![];
-        if active.len().saturating_mul(rights) > few_pairs && rights > self.ranking.count {
+        if RoundSample::pays(rows, self.ranking.count, self.search.options.tuning) {
             bounds = function.info().rounds.to_vec();
             if bounds.is_empty() {
                 bounds = self.sampled(active)?;
@@ -143,13 +136,17 @@ impl<'a> Rounds<'a> {
     /// Bounds within which most rows of a sample have their neighbours; none where few have any.
     fn sampled(&self, active: &[u32]) -> Result<Vec<f64>> {
         let [left, right] = &self.search.sides;
-        let rights: Vec<u32> = evenly(&rows_with_value(&right.array), RIGHT_SAMPLE);
+        let rights = rows_with_value(&right.array);
+        let rows = [active.len(), rights.len()];
+        let sizes = RoundSample::of(rows, self.ranking.count, self.search.options.tuning);
+        let count = sizes.count;
         let sample = |rows: &SideRows, numbers: Vec<u32>| {
             SideRows::try_new(take(&rows.array, &UInt32Array::from(numbers), None)?)
         };
-        let share = rights.len() as f64 / right.len().max(1) as f64;
-        let count = ((self.ranking.count as f64 * share).ceil() as usize).max(1);
-        let sides = [sample(left, evenly(active, LEFT_SAMPLE))?, sample(right, rights)?];
+        let sides = [
+            sample(left, evenly(active, sizes.left))?,
+            sample(right, evenly(&rights, sizes.right))?,
+        ];
         let ranking =
             Ranking { count, wanted: count, with_ties: false, itself: false, ..self.ranking };
         let lefts = sides[0].len();
@@ -201,6 +198,6 @@ impl<'a> Rounds<'a> {
 
 /// At most `count` of some numbers, evenly spread.
 fn evenly(numbers: &[u32], count: usize) -> Vec<u32> {
-    let count = count.min(numbers.len());
-    (0..count).map(|place| numbers[place * numbers.len() / count]).collect()
+    let places = Evenly::new(numbers.len() as u32, count as u32).iter();
+    places.map(|place| numbers[place as usize]).collect()
 }

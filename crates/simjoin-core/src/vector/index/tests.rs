@@ -9,9 +9,8 @@ use rand::{Rng, SeedableRng};
 
 use super::VectorIndex;
 use super::boxes::{FANOUT, PANEL, TreeShape};
-use crate::engine::GpuOptions;
 use crate::engine::{
-    Funnel, Match, MatchBuffer, MatchNeed, MatchSpec, Orders, PrepareContext, ProbeUnit, Progress,
+    Funnel, Match, MatchBuffer, MatchSpec, Orders, PrepareContext, ProbeUnit, Progress,
     RowPairCounts, Strategy, Terms,
 };
 use crate::memory::Budget;
@@ -74,15 +73,11 @@ fn collection(rng: &mut StdRng, count: usize, d: usize, shape: usize, keys: u32)
 /// A join of two inputs whose pairs are wanted.
 pub(super) fn spec_of(simd: Simd) -> MatchSpec {
     MatchSpec {
-        probe: Side::Left,
-        orders: Orders::Given,
-        need: MatchNeed::Pairs,
-        probe_rows: Default::default(),
         candidate_chunk: 64,
         match_buffer: 64,
         simd,
-        gpu: GpuOptions::default(),
         tuning: Tuning::small(),
+        ..MatchSpec::default()
     }
 }
 
@@ -129,7 +124,7 @@ pub(in crate::vector) fn found(
     let unit = 1 + probe.len() / 3;
     for (number, start) in (0..).zip((0..probe.len()).step_by(unit as usize)) {
         let range = start..probe.len().min(start + unit);
-        cursor.feed(ProbeUnit { number, items: Arc::clone(probe) as _, range }).unwrap();
+        cursor.feed(ProbeUnit::new(number, Arc::clone(probe) as _, range)).unwrap();
     }
     cursor.finish();
     let (mut pairs, mut counts) = (vec![], RowPairCounts::default());
@@ -169,7 +164,7 @@ pub(in crate::vector) fn expected(
 fn indexes_find_the_pairs_of_the_definition() {
     let mut rng = StdRng::seed_from_u64(15);
     let mut some = 0;
-    for round in 0..140_usize {
+    for round in 0..70_usize {
         let (shape, d) = (round % 7, [1, 2, 3, 5, 8, 9, 17, 40, 17, 64][round % 10]);
         let metric = if round % 4 == 3 { Metric::Cosine } else { Metric::Euclidean };
         let keys = 1 + round as u32 % 2;
@@ -194,15 +189,12 @@ fn indexes_find_the_pairs_of_the_definition() {
         some += pairs.len();
         for &simd in Simd::available() {
             let spec = MatchSpec {
-                probe: Side::Left,
                 orders: if unordered { Orders::Unordered } else { Orders::Given },
-                need: MatchNeed::Pairs,
-                probe_rows: Default::default(),
                 candidate_chunk: 64,
                 match_buffer: 7,
                 simd,
-                gpu: GpuOptions::default(),
                 tuning: Tuning::small(),
+                ..MatchSpec::default()
             };
             let (mut found, _) = matches(
                 &Directory,
@@ -222,7 +214,7 @@ fn indexes_find_the_pairs_of_the_definition() {
             assert_eq!(found, pairs, "{round} {simd} {threshold:?} {d}");
         }
     }
-    assert!(some > 1000, "{some}");
+    assert!(some > 500, "{some}");
 }
 
 /// Every level has a node for each sixteen below it, up to one.

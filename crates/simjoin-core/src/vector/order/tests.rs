@@ -7,9 +7,7 @@ use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 
 use super::OrderRequest;
-use crate::engine::GpuOptions;
 use crate::engine::{Collection, MatchNeed, MatchSpec, Orders};
-use crate::predicate::Side;
 use crate::simd::Simd;
 use crate::tuning::Tuning;
 use crate::util::cancel::CancelFlag;
@@ -189,15 +187,12 @@ fn panels_in_reach_hold_all_pairs() {
         some += pairs.len();
         for simd in Simd::tested() {
             let spec = MatchSpec {
-                probe: Side::Left,
                 orders: Orders::Unordered,
-                need: MatchNeed::Pairs,
-                probe_rows: Default::default(),
                 candidate_chunk: 64,
                 match_buffer: 100,
                 simd,
-                gpu: GpuOptions::default(),
                 tuning: Tuning::small(),
+                ..MatchSpec::default()
             };
             let (found, _) =
                 matches(&NestedLoop, &vectors, &vectors, threshold, &spec, Threads::small(1));
@@ -237,15 +232,12 @@ fn few_pairs_of_clusters_are_compared() {
     let vectors = Arc::new(gathered(&[read], Some(OrderRequest::of(threshold)), Threads::small(2)));
     let share = vectors.boxes().expect("an order").share;
     let spec = MatchSpec {
-        probe: Side::Left,
         orders: Orders::Unordered,
         need: MatchNeed::Count,
-        probe_rows: Default::default(),
         candidate_chunk: 64,
         match_buffer: 1000,
-        simd: Simd::detect(),
-        gpu: GpuOptions::default(),
         tuning: Tuning::small(),
+        ..MatchSpec::default()
     };
     let (_, funnel) = matches(&NestedLoop, &vectors, &vectors, threshold, &spec, Threads::small(1));
     let all = (count * count) as f64 / 2.0;

@@ -1,13 +1,7 @@
 //! The proofs of products, for adversarial vectors and thresholds.
 
-use rand::rngs::StdRng;
-use rand::seq::IndexedRandom;
-use rand::{Rng, SeedableRng};
-
-use crate::engine::GpuOptions;
-use crate::engine::{MatchNeed, MatchSpec, Orders, PrepareContext};
+use crate::engine::{MatchSpec, PrepareContext};
 use crate::memory::Budget;
-use crate::predicate::Side;
 use crate::simd::Simd;
 use crate::tuning::Tuning;
 use crate::util::cancel::CancelFlag;
@@ -21,6 +15,9 @@ use crate::vector::metric::{Metric, Threshold};
 use crate::vector::tile::{Element, PANEL, Panels, Rows, for_each_lane, products_of_panels};
 use crate::vector::verify;
 use crate::vector::width::round;
+use rand::rngs::StdRng;
+use rand::seq::IndexedRandom;
+use rand::{Rng, SeedableRng};
 
 /// The vectors as the items of a collection, and the item of each.
 fn collection(vectors: &[Vec<f64>]) -> Vectors {
@@ -226,17 +223,12 @@ fn products_of_bytes_prove_only_what_is_true() {
     let pool = Budget::unlimited();
     let memory = pool.reservation();
     let spec = MatchSpec {
-        probe: Side::Left,
-        orders: Orders::Given,
-        need: MatchNeed::Pairs,
-        probe_rows: Default::default(),
         candidate_chunk: 1024,
         match_buffer: 1024,
-        simd: Simd::detect(),
-        gpu: GpuOptions::default(),
         tuning: Tuning::small(),
+        ..MatchSpec::default()
     };
-    for round in 0..2400 {
+    for round in 0..1200 {
         let case = case(&mut rng, round);
         let threshold = case.threshold;
         let cancel = CancelFlag::default();
@@ -271,7 +263,7 @@ fn products_of_bytes_prove_only_what_is_true() {
             all[round % SHAPES].iter_mut().zip(proven).for_each(|(all, of_case)| *all += of_case);
         }
     }
-    assert!(fitting > 1000, "{fitting}");
+    assert!(fitting > 500, "{fitting}");
     // Numbers between 0 and 1, and integers.
     assert!(all[0][0] + all[0][2] > 4 * all[0][1], "{all:?}");
     assert!(all[1][0] + all[1][2] > 10 * all[1][1], "{all:?}");
@@ -302,7 +294,7 @@ fn products_of_the_longest_vectors_stay_in_range() {
             vectors.push((0..d).map(|k| if k == d - 1 { f64::NAN } else { 1.0 }).collect());
         }
         let mut all = [0; 3];
-        for bound in bounds {
+        for bound in bounds.into_iter().step_by(2) {
             let threshold = Threshold::new(metric, bound);
             let sides = [collection(&vectors), collection(&vectors)];
             let case = Case { what: format!("{d} dimensions"), threshold, sides };

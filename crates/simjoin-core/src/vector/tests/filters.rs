@@ -2,12 +2,7 @@
 
 use std::sync::Arc;
 
-use rand::rngs::StdRng;
-use rand::{Rng, SeedableRng};
-
-use crate::engine::GpuOptions;
-use crate::engine::{MatchNeed, MatchSpec, Orders, Pairing};
-use crate::predicate::Side;
+use crate::engine::{MatchSpec, Orders, Pairing};
 use crate::simd::Simd;
 use crate::tuning::Tuning;
 use crate::util::cancel::CancelFlag;
@@ -16,6 +11,8 @@ use crate::vector::collection::{Content, ReadRow, ReadRows, Vectors};
 use crate::vector::index::tests::{expected, matches};
 use crate::vector::metric::{Metric, Threshold};
 use crate::vector::strategies::NestedLoop;
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
 
 /// Vectors of keys, each key with a length of its own.
 pub(super) fn collection(rows: impl Iterator<Item = (u32, Vec<f64>)>) -> Arc<Vectors> {
@@ -33,15 +30,12 @@ pub(super) fn collection(rows: impl Iterator<Item = (u32, Vec<f64>)>) -> Arc<Vec
 
 pub(super) fn spec(simd: Simd, pairing: Pairing) -> MatchSpec {
     MatchSpec {
-        probe: Side::Left,
         orders: Orders::of(pairing),
-        need: MatchNeed::Pairs,
-        probe_rows: Default::default(),
         candidate_chunk: 64,
         match_buffer: 100,
         simd,
-        gpu: GpuOptions::default(),
         tuning: Tuning::small(),
+        ..MatchSpec::default()
     }
 }
 

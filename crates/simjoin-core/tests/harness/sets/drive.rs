@@ -136,6 +136,7 @@ impl Sides {
             number: (place as u32).wrapping_mul(0x9e37_79b1),
             items: Arc::clone(&self.probes[place % self.probes.len()]) as _,
             range,
+            bounds: None,
         };
         ranges.into_iter().enumerate().map(unit).collect()
     }

@@ -217,6 +217,7 @@ pub(crate) fn spec(measure: Measure, threshold: f64, pairing: Pairing) -> JoinSp
         probe_role: Role::First,
         pairing,
         need: MatchNeed::Scores,
+        nearest: None,
         candidate_chunk: 1 << 16,
         simd: Simd::detect(),
         gpu: GpuOptions::default(),
@@ -239,8 +240,17 @@ fn predicate_of(spec: &JoinSpec) -> Predicate {
 
 /// The join as the operator asks for it.
 pub(crate) fn match_spec_of(spec: &JoinSpec) -> MatchSpec {
-    let JoinSpec { bounds: _, probe_role, pairing, need, candidate_chunk, simd, gpu, tuning } =
-        *spec;
+    let JoinSpec {
+        bounds: _,
+        probe_role,
+        pairing,
+        need,
+        nearest,
+        candidate_chunk,
+        simd,
+        gpu,
+        tuning,
+    } = *spec;
     let probe = match probe_role {
         Role::First => Side::Left,
         Role::Second => Side::Right,
@@ -249,12 +259,13 @@ pub(crate) fn match_spec_of(spec: &JoinSpec) -> MatchSpec {
         probe,
         orders: Orders::of(pairing),
         need,
-        probe_rows: Default::default(),
+        nearest,
         candidate_chunk,
         match_buffer: 1000,
         simd,
         gpu,
         tuning,
+        ..MatchSpec::default()
     }
 }
 

@@ -29,7 +29,7 @@ fn reservation() -> Reservation {
 }
 
 fn unit() -> ProbeUnit {
-    ProbeUnit { number: 0, items: Arc::new(SetCollection::default()), range: 0..0 }
+    ProbeUnit::new(0, Arc::new(SetCollection::default()), 0..0)
 }
 
 /// A thread that prepares a join stops once no cursor waits for it, and another cursor begins anew.

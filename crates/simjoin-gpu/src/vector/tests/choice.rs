@@ -16,7 +16,7 @@ use crate::engine::{
     Argument, Collection, DeviceRequest, Estimate, Family, MatchNeed, MatchSpec, Orders, Pairing,
     PrepareContext, ProbeRows, Terms,
 };
-use crate::engine::{DeviceChoice, GpuOptions, StrategyName};
+use crate::engine::{DeviceChoice, StrategyName};
 use crate::memory::Budget;
 use crate::predicate::{Call, Predicate, Side};
 use crate::runtime::Device;
@@ -42,7 +42,6 @@ fn uniform(count: u32, d: u32) -> Arc<Vectors> {
 
 fn spec(pairing: Pairing, probe_rows: ProbeRows) -> MatchSpec {
     MatchSpec {
-        probe: Side::Left,
         orders: Orders::of(pairing),
         need: MatchNeed::Count,
         probe_rows,
@@ -50,8 +49,8 @@ fn spec(pairing: Pairing, probe_rows: ProbeRows) -> MatchSpec {
         match_buffer: 1000,
         // Products of bytes would take less time than making an index of so few.
         simd: *Simd::available().iter().find(|simd| !simd.has_quick_bytes()).unwrap(),
-        gpu: GpuOptions::default(),
         tuning: Tuning::small(),
+        ..MatchSpec::default()
     }
 }
 

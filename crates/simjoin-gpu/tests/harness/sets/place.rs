@@ -107,7 +107,7 @@ impl Sides {
         let prepare = |device| strategy.prepare(&join, &estimate, device, context);
         let unit = || {
             let (items, range) = (Arc::clone(&self.probe), 0..self.probe.len());
-            ProbeUnit { number: 0, items, range }
+            ProbeUnit::new(0, items, range)
         };
         let enough = Budget::unlimited();
         let reservation = enough.reservation();

@@ -55,7 +55,7 @@ pub(crate) fn check_works_without_memory(strategies: &[&dyn Strategy<SetJoin>]) 
 /// The matches of all probe sets.
 pub(crate) fn run(cursor: &mut dyn Cursor, sides: &Sides) -> Vec<Match> {
     let (items, range) = (Arc::clone(&sides.probe), 0..sides.probe.len());
-    cursor.feed(ProbeUnit { number: 0, items, range }).unwrap();
+    cursor.feed(ProbeUnit::new(0, items, range)).unwrap();
     cursor.finish();
     let waker = Waker::from(Arc::new(Unpark(thread::current())));
     let (mut matches, mut found) = (MatchBuffer::new(1000), vec![]);

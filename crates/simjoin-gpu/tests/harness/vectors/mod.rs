@@ -221,12 +221,11 @@ impl Sides {
             probe: Side::Right,
             orders: Orders::of(self.pairing),
             need,
-            probe_rows: Default::default(),
             candidate_chunk: 1 << 14,
             match_buffer: 1000,
-            simd: Simd::detect(),
             gpu: GpuOptions { integers: true, ..gpu },
             tuning: Tuning::small(),
+            ..MatchSpec::default()
         }
     }
 
@@ -312,6 +311,7 @@ impl Sides {
             number: place.wrapping_mul(0x9e37_79b1),
             items: Arc::clone(&self.probe) as _,
             range,
+            bounds: None,
         });
         let mut open: BTreeMap<u32, Range<u32>> = BTreeMap::new();
         let mut matches = MatchBuffer::new(drive.match_buffer);

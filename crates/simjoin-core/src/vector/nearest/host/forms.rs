@@ -31,6 +31,7 @@ const FLIP: i32 = i32::from_ne_bytes([0x80; 4]);
 /// The forms in which vectors are written.
 #[derive(Debug)]
 pub(super) struct Forms {
+    metric: Metric,
     dimensions: usize,
     /// The layout of rows of bytes.
     pub layout: RowLayout,
@@ -76,7 +77,10 @@ impl Forms {
     ) -> Result<Self> {
         /// Numbers that tell enough: bounds hold for whatever centre and scale.
         const NUMBERS: usize = 1 << 17;
-        let sampled = (NUMBERS / side.dimensions.max(1) as usize).clamp(64, 1 << 10);
+        /// Of few vectors, one in so many does.
+        const PART: usize = 16;
+        let most = (side.len() as usize / PART).clamp(64, 1 << 10);
+        let sampled = (NUMBERS / side.dimensions.max(1) as usize).clamp(64, most);
         let threshold = Threshold::new(metric, 0.0);
         let dimensions = side.dimensions as usize;
         let (mut some, mut buffer) = (vec![], vec![]);
@@ -97,6 +101,7 @@ impl Forms {
             Metric::Cosine => [SUMS, 64.0 * (4.0 * d + 64.0) * U64 / 512.0],
         };
         Ok(Self {
+            metric,
             dimensions,
             layout: i32::layout(simd),
             to_bytes: bytes.scale() / points.scale() * (1.0 + SUMS),
@@ -147,6 +152,13 @@ impl Forms {
     pub(super) fn may_lie_within(&self, square: f32, off: f64, limit: f64) -> bool {
         let (far, least) = (limit + off, f64::from(square) * (1.0 - self.gamma) - self.underflow);
         least <= far * far * (1.0 + SUMS)
+    }
+
+    /// The distance within which all vectors lie whose value is no greater than this one.
+    pub(super) fn limit_of(&self, value: f64) -> f64 {
+        let threshold = Threshold::new(self.metric, value);
+        let distances = threshold.distances(self.dimensions, self.points.scale());
+        distances.map_or(f64::INFINITY, |[far, _]| far * (1.0 + SUMS))
     }
 
     /// The distance within which all vectors lie whose value is no greater than that of one at `distance`.

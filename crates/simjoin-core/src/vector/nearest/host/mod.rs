@@ -51,6 +51,8 @@ pub(super) struct HostSearch<'a> {
     metric: Metric,
     neighbours: usize,
     with_ties: bool,
+    /// By place among the left rows, the greatest value of a neighbour that is needed.
+    bounds: Option<&'a [f64]>,
     left: &'a SideColumn,
     /// `None` where the left vectors are both sides.
     right: Option<&'a SideColumn>,
@@ -58,6 +60,15 @@ pub(super) struct HostSearch<'a> {
     simd: Simd,
     memory: &'a dyn Memory,
     cancel: &'a CancelFlag,
+}
+
+/// The distances beyond which no column is a neighbour of a row.
+enum DistanceLimits {
+    Known(Vec<f64>),
+    /// Vectors lie in clusters.
+    Unsuited,
+    /// A vector has no form.
+    Unusual,
 }
 
 /// The neighbours, or the reason why none were looked for.
@@ -78,13 +89,19 @@ impl<'a> HostSearch<'a> {
         left: &'a SideColumn,
         right: Option<&'a SideColumn>,
     ) -> Self {
+        /// Pairs that are worth a thread: a millisecond.
+        const PAIRS_PER_THREAD: Size = Size { usual: 1 << 20, small: 1 };
+        let [rows, columns] = [left, right.unwrap_or(left)].map(|side| side.len() as usize);
+        let of_thread = request.threads.tuning.size(PAIRS_PER_THREAD);
+        let threads = request.threads.at_most(rows.saturating_mul(columns) / of_thread);
         Self {
             metric,
             neighbours: request.count,
             with_ties: request.with_ties,
+            bounds: request.bounds,
             left,
             right,
-            threads: request.threads,
+            threads,
             simd: request.simd,
             memory: request.reservation,
             cancel: request.cancel,
@@ -175,17 +192,11 @@ impl<'a> HostSearch<'a> {
         let work = (self.threads, self.cancel);
         let memory = self.memory.new_empty();
         let as_panels = Roles { rows: false, panels: true };
-        let size = ColumnSample::size(columns.len(), self.neighbours);
-        memory.try_grow(Written::bytes(size, forms, as_panels))?;
-        let sample = ColumnSample::of(self.columns(), forms, &columns, self.neighbours, work)?;
-        let Some(sample) = sample else { return Ok(None) };
-        let Some(suits) = self.suits(forms, &sample, &rows)? else { return Ok(None) };
-        if !suits {
-            return Ok(Some(Err(None)));
-        }
-        let Some(of_rows) = self.sampled(forms, &sample, &rows)? else { return Ok(None) };
-        drop(sample);
-        let mut limits: Vec<f64> = of_rows.into_iter().map(|of_row| of_row.limit).collect();
+        let mut limits = match self.limits(forms, &rows, &columns, memory.as_ref())? {
+            DistanceLimits::Known(limits) => limits,
+            DistanceLimits::Unsuited => return Ok(Some(Err(None))),
+            DistanceLimits::Unusual => return Ok(None),
+        };
         let itself = self.right.is_none();
         let rows = if itself { by_falling_limits(rows, &mut limits) } else { rows };
         let columns = if itself { None } else { Some(columns) };
@@ -220,6 +231,47 @@ impl<'a> HostSearch<'a> {
         };
         grid.run(self.threads, self.cancel)?;
         self.decide(&grid).map(|found| Some(Ok(found)))
+    }
+
+    /// The distances beyond which no column is a neighbour of a row: those of its bound, or of a sample where some rows
+    /// have none. `memory` holds the sample.
+    fn limits(
+        &self,
+        forms: &Forms,
+        rows: &[u32],
+        columns: &[u32],
+        memory: &dyn Memory,
+    ) -> Result<DistanceLimits> {
+        let of_bound = |bounds: &[f64], row: u32| {
+            forms.limit_of(bounds[self.left.places[row as usize] as usize])
+        };
+        let of_bounds: Option<Vec<f64>> =
+            self.bounds.map(|bounds| rows.iter().map(|row| of_bound(bounds, *row)).collect());
+        if let Some(limits) = &of_bounds
+            && limits.iter().all(|limit| limit.is_finite())
+        {
+            return Ok(DistanceLimits::Known(limits.clone()));
+        }
+        let held = memory.new_empty();
+        let size = ColumnSample::size(columns.len(), self.neighbours);
+        held.try_grow(Written::bytes(size, forms, Roles { rows: false, panels: true }))?;
+        let work = (self.threads, self.cancel);
+        let sample = ColumnSample::of(self.columns(), forms, columns, self.neighbours, work)?;
+        let Some(sample) = sample else { return Ok(DistanceLimits::Unusual) };
+        let Some(suits) = self.suits(forms, &sample, rows)? else {
+            return Ok(DistanceLimits::Unusual);
+        };
+        if !suits {
+            return Ok(DistanceLimits::Unsuited);
+        }
+        let Some(of_rows) = self.sampled(forms, &sample, rows)? else {
+            return Ok(DistanceLimits::Unusual);
+        };
+        let limits = of_rows.into_iter().map(|of_row| of_row.limit);
+        Ok(DistanceLimits::Known(match of_bounds {
+            Some(bounds) => limits.zip(bounds).map(|(limit, bound)| limit.min(bound)).collect(),
+            None => limits.collect(),
+        }))
     }
 
     /// Whether vectors are so far from each other that most have to be compared: of those that lie in

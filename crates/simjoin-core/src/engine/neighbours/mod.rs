@@ -1,18 +1,23 @@
 //! The nearest rows of rows, found at once instead of by joins with bounds.
 
+mod by_strategies;
+mod sides;
+
 use std::fmt::Debug;
 use std::ops::Range;
 
 use arrow::array::ArrayRef;
 use arrow::datatypes::DataType;
 
-use super::{Argument, DeviceChoice, GpuOptions, Origin};
+use super::{Argument, DeviceChoice, GpuOptions, KeyRows, Origin, StrategyName};
 use crate::error::Result;
 use crate::memory::{Memory, Reservation};
 use crate::predicate::Predicate;
 use crate::simd::Simd;
 use crate::util::cancel::CancelFlag;
 use crate::util::parallel::Threads;
+
+pub(super) use self::by_strategies::by_strategies;
 
 /// The argument of the function for the rows of a side, which lie in batches.
 pub trait ArgumentBatches: Debug + Send + Sync {
@@ -34,6 +39,15 @@ pub trait ArgumentBatches: Debug + Send + Sync {
 
     /// Whether [`Self::values`] lie in memory already.
     fn is_stored(&self, of_origin: bool) -> bool;
+
+    /// The blocking keys of the rows of a batch, where there are some: only rows of equal keys are neighbours.
+    ///
+    /// # Errors
+    ///
+    /// When they cannot be computed.
+    fn keys(&self, _batch: usize) -> Result<Option<KeyRows>> {
+        Ok(None)
+    }
 }
 
 /// A side of a search for neighbours.
@@ -55,17 +69,21 @@ impl<'a> NeighbourSide<'a> {
 /// The question which right rows are nearest to each left row.
 #[derive(Debug)]
 pub struct NeighbourRequest<'a> {
-    /// The function. Its bound counts for nothing.
+    /// The function. A search may leave out what is beyond its bound; the caller holds the values against it.
     pub predicate: Predicate,
     /// The neighbours of a row.
     pub count: usize,
     /// Whether those in a tie with the last one are wanted, too.
     pub with_ties: bool,
+    /// By place among the left rows, the least similar value of a neighbour that is needed: a row that has too few within
+    /// it is served with those. Infinity, or of similarities its negative, where all are needed.
+    pub bounds: Option<&'a [f64]>,
     /// The left and the right side.
     pub sides: [NeighbourSide<'a>; 2],
     /// Whether all rows of one side are both sides.
     pub itself: bool,
-    /// The device that the session asks for.
+    /// The strategy that the session names, and the device that it asks for.
+    pub strategy: StrategyName,
     pub device: DeviceChoice,
     /// The use of a GPU.
     pub gpu: GpuOptions,
@@ -79,7 +97,7 @@ pub struct NeighbourRequest<'a> {
 }
 
 /// The neighbours of left rows. A left row that was served has its `count` nearest right rows, with all ties of
-/// the last one where ties are wanted, or all right rows with a rank where these are fewer.
+/// the last one where ties are wanted, or all right rows with a rank, or within its bound, where these are fewer.
 #[derive(Debug)]
 pub struct Neighbours {
     /// By place among the left rows that took part: where its neighbours begin, and how many it has;
