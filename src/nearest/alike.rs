@@ -2,10 +2,7 @@
 
 use std::sync::Arc;
 
-use arrow::array::{
-    Array, ArrayRef, DynComparator, RecordBatch, RecordBatchOptions, make_comparator,
-    new_null_array,
-};
+use arrow::array::{Array, ArrayRef, DynComparator, RecordBatch, make_comparator, new_null_array};
 use arrow::compute::{SortOptions, cast, concat, rank};
 use arrow::datatypes::{DataType, Field, Schema};
 use datafusion::common::hash_utils::create_hashes;
@@ -16,11 +13,12 @@ use datafusion::physical_expr::PhysicalExprRef;
 use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_plan::repartition::REPARTITION_RANDOM_STATE;
 
-use super::pairs::evaluate;
+use super::pairs::{batch_of, evaluate};
 use super::table::RowTable;
 use crate::engine::{Distinct, ItemRows};
 use crate::operator::errors::is_out_of_memory;
 use crate::util::cancel::CancelFlag;
+use crate::util::evenly::one_of_each;
 use crate::util::parallel::Threads;
 
 /// A column of all rows of a table. `memory` grows by its parts and by a copy.
@@ -111,14 +109,8 @@ const SAMPLED: usize = 1 << 12;
 /// them, by a sample of its rows: none where these are compared in no way.
 pub(super) fn equal_pairs(table: &RowTable, expressions: &[&PhysicalExprRef]) -> f64 {
     let step = table.rows().div_ceil(SAMPLED).max(1);
-    let mut state = 0x9E37_79B9_7F4A_7C15_u64;
-    // One of each few rows, at random: rows that repeat may do so at equal distances.
-    let of_step = |first: usize| {
-        state =
-            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (first + (state >> 33) as usize % step.min(table.rows() - first)) as u32
-    };
-    let rows: Vec<u32> = (0..table.rows()).step_by(step).map(of_step).collect();
+    // Rows that repeat may do so at equal distances.
+    let rows: Vec<u32> = one_of_each(table.rows(), step, 1).collect();
     let Ok(mut hashes) = hashes_of(table, &rows, expressions) else { return 0.0 };
     hashes.sort_unstable();
     let equal = hashes.chunk_by(|a, b| a == b).map(|equal| (equal.len() as f64).powi(2));
@@ -139,9 +131,7 @@ fn hashes_of(table: &RowTable, rows: &[u32], expressions: &[&PhysicalExprRef]) -
         false => Ok(new_null_array(field.data_type(), rows.len())),
     });
     let columns = columns.collect::<Result<Vec<_>>>()?;
-    let options = RecordBatchOptions::new().with_row_count(Some(rows.len()));
-    let schema = Arc::new(Schema::new(fields));
-    let batch = RecordBatch::try_new_with_options(schema, columns, &options)?;
+    let batch = batch_of(&Arc::new(Schema::new(fields)), columns, rows.len())?;
     let values = expressions.iter().map(|e| evaluate(e, &batch)).collect::<Result<Vec<_>>>()?;
     let mut hashes = vec![0; rows.len()];
     create_hashes(&values, REPARTITION_RANDOM_STATE.random_state(), &mut hashes)?;

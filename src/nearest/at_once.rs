@@ -20,6 +20,7 @@ use super::argument::SideArgument;
 use super::keys::{KeyGroup, RowsByKey, converter_of};
 use super::pairs::{admitted, is_true};
 use super::run::{InMemorySearch, Round, Way};
+use super::tasks::all_of;
 use crate::engine::{NeighbourRequest, NeighbourSearch, NeighbourSide, Neighbours};
 use crate::operator::errors::is_out_of_memory;
 use crate::spec::{Order, Search, Side};
@@ -321,12 +322,7 @@ impl AtOnce {
             let places = first..self.rows.len().min(first + CHUNK);
             tasks.spawn(async move { found.offer_some(places, &best) });
         }
-        let mut left = vec![];
-        while let Some(ended) = tasks.join_next().await {
-            let of_chunk =
-                ended.map_err(|e| internal_datafusion_err!("a task of NEAREST ended: {e}"))?;
-            left.extend(of_chunk?);
-        }
+        let mut left = all_of(tasks).await?.concat();
         left.sort_unstable();
         Ok(left)
     }

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use datafusion::common::cast::as_boolean_array;
 use datafusion::common::runtime::JoinSet;
-use datafusion::common::{DataFusionError, Result, internal_datafusion_err};
+use datafusion::common::{DataFusionError, Result};
 use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::logical_expr::Operator;
 
@@ -16,6 +16,7 @@ use super::alike::common_ranks;
 use super::distinct::Items;
 use super::pairs::is_true;
 use super::run::InMemorySearch;
+use super::tasks::all_of;
 use crate::exec::layout::row_order_of;
 use crate::spec::Residual;
 use crate::top::{ScoreKey, TopK, score_of};
@@ -214,12 +215,7 @@ impl Expand {
                 }
             });
         }
-        let mut left = vec![];
-        while let Some(ended) = tasks.join_next().await {
-            let of_task =
-                ended.map_err(|e| internal_datafusion_err!("a task of NEAREST ended: {e}"))?;
-            left.extend(of_task?);
-        }
+        let mut left = all_of(tasks).await?.concat();
         left.sort_unstable();
         Ok(left)
     }

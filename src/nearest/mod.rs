@@ -45,6 +45,7 @@ mod run;
 mod search;
 mod stored;
 mod table;
+mod tasks;
 #[cfg(test)]
 mod tests;
 

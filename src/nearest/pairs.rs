@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, RecordBatch, RecordBatchOptions};
 use arrow::array::{Int64Array, UInt32Array};
 use arrow::compute::{cast, take};
-use arrow::datatypes::{DataType, Float64Type, Int64Type, UInt64Type};
+use arrow::datatypes::{DataType, Float64Type, Int64Type, SchemaRef, UInt64Type};
 use datafusion::common::cast::as_boolean_array;
 use datafusion::common::runtime::JoinSet;
 use datafusion::common::{Result, internal_datafusion_err, internal_err, plan_err};
@@ -16,6 +16,7 @@ use datafusion::physical_expr::PhysicalExprRef;
 
 use super::keys::RowsByKey;
 use super::table::RowTable;
+use super::tasks::all_of;
 use crate::spec::{NearestJoin, Order, Residual, ResidualColumn, Side};
 use crate::top::{ScoreKey, TopK, key_of, keyed};
 
@@ -126,10 +127,7 @@ impl ComputedPairs {
                 }
             });
         }
-        while let Some(ended) = tasks.join_next().await {
-            ended.map_err(|e| internal_datafusion_err!("a task of NEAREST ended: {e}"))??;
-        }
-        Ok(())
+        all_of(tasks).await.map(drop)
     }
 
     /// The right rows of a block that are candidates of a left row, and the keys of their scores; NULL of
@@ -164,9 +162,7 @@ impl ComputedPairs {
             }
         });
         let columns = columns.collect::<Result<Vec<_>>>()?;
-        let options = RecordBatchOptions::new().with_row_count(Some(block.len()));
-        let schema = Arc::clone(&expression.schema);
-        let batch = RecordBatch::try_new_with_options(schema, columns, &options)?;
+        let batch = batch_of(&expression.schema, columns, block.len())?;
         evaluate(&expression.expression, &batch)
     }
 }
@@ -182,6 +178,16 @@ pub(super) fn admitted(
 /// Whether a condition holds for a row: it does not where it is NULL.
 pub(super) fn is_true(condition: &BooleanArray, row: usize) -> bool {
     condition.is_valid(row) && condition.value(row)
+}
+
+/// A batch of so many rows, which may have no columns.
+pub(super) fn batch_of(
+    schema: &SchemaRef,
+    columns: Vec<ArrayRef>,
+    rows: usize,
+) -> Result<RecordBatch> {
+    let options = RecordBatchOptions::new().with_row_count(Some(rows));
+    Ok(RecordBatch::try_new_with_options(Arc::clone(schema), columns, &options)?)
 }
 
 /// The value of an expression for each row of a batch.

@@ -4,9 +4,9 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions};
+use arrow::array::{Array, ArrayRef};
 use datafusion::common::runtime::JoinSet;
-use datafusion::common::{Result, internal_datafusion_err, internal_err};
+use datafusion::common::{Result, internal_err};
 use datafusion::execution::TaskContext;
 use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::physical_plan::expressions::Column;
@@ -14,9 +14,10 @@ use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use futures::StreamExt;
 
 use super::numbered::{NumberedPairs, NumberedRows};
-use super::pairs::{ComputedPairs, admitted, evaluate, is_true};
+use super::pairs::{ComputedPairs, admitted, batch_of, evaluate, is_true};
 use super::rounds::Rounds;
 use super::table::RowTable;
+use super::tasks::all_of;
 use crate::config::SimJoinOptions;
 use crate::exec::{ProcessCores, SetSimilarityJoinExec};
 use crate::families::Families;
@@ -277,10 +278,7 @@ impl InMemorySearch {
                 Ok::<_, datafusion::error::DataFusionError>(())
             });
         }
-        while let Some(ended) = tasks.join_next().await {
-            ended.map_err(|e| internal_datafusion_err!("a task of NEAREST ended: {e}"))??;
-        }
-        Ok(())
+        all_of(tasks).await.map(drop)
     }
 
     /// The values of a condition for pairs of rows with their scores.
@@ -302,9 +300,7 @@ impl InMemorySearch {
             ResidualColumn::Score(_) => Ok(value_array(values.clone(), field.data_type())?),
         });
         let columns = columns.collect::<Result<Vec<_>>>()?;
-        let options = RecordBatchOptions::new().with_row_count(Some(left.len()));
-        let schema = Arc::clone(&condition.schema);
-        let batch = RecordBatch::try_new_with_options(schema, columns, &options)?;
+        let batch = batch_of(&condition.schema, columns, left.len())?;
         let holds = evaluate(&condition.expression, &batch)?;
         match holds.len() == left.len() {
             true => Ok(holds),

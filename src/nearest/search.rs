@@ -15,7 +15,7 @@ use std::time::Instant;
 
 use arrow::array::RecordBatch;
 use datafusion::common::runtime::SpawnedTask;
-use datafusion::common::{JoinType, Result, internal_datafusion_err};
+use datafusion::common::{JoinType, Result};
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::physical_plan::metrics::{MetricBuilder, Time};
 use futures::{Stream, StreamExt, TryStreamExt, stream};
@@ -25,6 +25,7 @@ use super::left::{LeftInput, LeftPiece};
 use super::output::PairOutput;
 use super::right::{Reading, Right, Window};
 use super::run::{InMemorySearch, OnRound};
+use super::tasks::was_ended;
 use crate::config::{SimJoinOptions, SpillChoice};
 use crate::exec::ProcessCores;
 use crate::families::Families;
@@ -283,7 +284,7 @@ impl SearchedPart {
         });
         let chunks = stream::iter(chunks).map(|task| async move {
             let made = task.join().await;
-            made.map_err(|e| internal_datafusion_err!("a task of NEAREST ended: {e}"))?
+            made.map_err(was_ended)?
         });
         chunks
             .buffered(tasks.max(1))

@@ -18,6 +18,7 @@ use crate::nearest::table::RowTable;
 use crate::spec::{Order, OutputColumn, SimilarityJoin};
 use crate::top::{ScoreKey, key_of, score_of};
 use crate::tuning::{Size, Tuning};
+use crate::util::evenly::one_of_each;
 use crate::util::parallel::Threads;
 
 /// Pairs of rows, at most, of which all matches are made.
@@ -292,13 +293,5 @@ fn rows_of_sample(rows: usize, side: usize, tuning: Tuning) -> Vec<u32> {
     let [least, most] = tuning.size(SAMPLE_ROWS);
     let wanted = (rows / tuning.size(SAMPLED)).clamp(least, most);
     let step = rows.div_ceil(wanted).max(1);
-    let mut state = 0x9E37_79B9_7F4A_7C15_u64.wrapping_mul(side as u64 + 1);
-    let of_step = |first: usize| {
-        // Knuth's multiplier; the high bits are the random ones.
-        state =
-            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        let width = step.min(rows - first);
-        (first + (state >> 33) as usize % width) as u32
-    };
-    (0..rows).step_by(step).map(of_step).collect()
+    one_of_each(rows, step, side as u64 + 1).collect()
 }

@@ -24,6 +24,18 @@ impl Evenly {
     }
 }
 
+/// The number of one of each `step` things that follow each other among `len`, at random, ascending.
+pub fn one_of_each(len: usize, step: usize, seed: u64) -> impl Iterator<Item = u32> {
+    let step = step.max(1);
+    let mut state = 0x9E37_79B9_7F4A_7C15_u64.wrapping_mul(seed);
+    (0..len).step_by(step).map(move |first| {
+        // Knuth's multiplier; the high bits are the random ones.
+        state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (first + (state >> 33) as usize % step.min(len - first)) as u32
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
