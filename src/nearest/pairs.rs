@@ -180,7 +180,7 @@ pub(super) fn is_true(condition: &BooleanArray, row: usize) -> bool {
     condition.is_valid(row) && condition.value(row)
 }
 
-/// A batch of so many rows, which may have no columns.
+/// A batch of `rows` rows, which may have no columns.
 pub(super) fn batch_of(
     schema: &SchemaRef,
     columns: Vec<ArrayRef>,

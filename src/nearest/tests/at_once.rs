@@ -157,7 +157,7 @@ async fn compare(
     compare_by(rng, (drawn, sizes), column, (way, StrategyName::AUTO, outcomes)).await
 }
 
-/// The same by a strategy.
+/// Compares as [`compare`] does, by a strategy that the session names.
 async fn compare_by(
     rng: &mut StdRng,
     (drawn, sizes): (Drawn, [usize; 2]),

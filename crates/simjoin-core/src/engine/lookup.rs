@@ -36,7 +36,8 @@ pub trait Lookup: Send + 'static {
     ) -> Result<Option<u64>>;
 }
 
-/// The cursor of a partition that looks partners up among the items of `build`, for a join that needs this of a match.
+/// The cursor of a partition that looks partners up among the items of `build`. `need` and `pairing` are those of the
+/// join.
 pub fn lookup_cursor<L: Lookup>(
     lookup: L,
     build: &Arc<L::Items>,

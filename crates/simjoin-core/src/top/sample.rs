@@ -25,7 +25,7 @@ pub struct RoundSample {
 }
 
 impl RoundSample {
-    /// The sample of sides with so many rows, for the `count` best pairs of each left row.
+    /// The sample of a left and a right side, given their rows, for the `count` best pairs of each left row.
     pub fn of([left, right]: [usize; 2], count: usize, tuning: Tuning) -> Self {
         let [least, most] = tuning.size(RIGHT_ROWS);
         let sampled = (2 * right / count.max(1)).clamp(least, most).min(right);

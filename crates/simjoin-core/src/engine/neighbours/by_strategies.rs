@@ -127,7 +127,9 @@ struct ItemCursor {
     found: Vec<Match>,
     values: Vec<f64>,
     entries: Vec<Entry>,
+    /// The memory of the cursor, and that of the matches of some items.
     _memory: Reservation,
+    held: Reservation,
 }
 
 impl ItemCursor {
@@ -137,7 +139,22 @@ impl ItemCursor {
         let cursor = search.prepared.open(&memory)?;
         let buffer = MatchBuffer::new(search.spec.match_buffer);
         let (found, values, entries) = (vec![], vec![], vec![]);
-        Ok(Self { cursor, buffer, next: 0, found, values, entries, _memory: memory })
+        let held = memory.new_empty();
+        Ok(Self { cursor, buffer, next: 0, found, values, entries, _memory: memory, held })
+    }
+
+    /// Takes the matches from the buffer. Where ties count, an item may match all others.
+    fn take_matches(&mut self) -> Result<()> {
+        /// The bytes of a match, of the pair and the value that are made of it, and of its entry.
+        const BYTES: usize =
+            size_of::<Match>() + size_of::<ItemPair>() + size_of::<f64>() + size_of::<Entry>();
+        let matches = self.buffer.matches();
+        // Vectors double as they grow, and keep what they have.
+        let needed = 2 * BYTES * (self.found.len() + matches.len());
+        self.held.try_grow(needed.saturating_sub(self.held.size()))?;
+        self.found.extend_from_slice(matches);
+        self.buffer.clear_matches();
+        Ok(())
     }
 
     /// Takes all matches of some items, by item.
@@ -155,8 +172,7 @@ impl ItemCursor {
                 return internal_err!("a strategy on the CPU waits");
             };
             let progress = progress?;
-            self.found.extend_from_slice(self.buffer.matches());
-            self.buffer.clear_matches();
+            self.take_matches()?;
             let mut is_complete = false;
             while let Some(completed) = self.buffer.pop_completed() {
                 is_complete |= completed == number;

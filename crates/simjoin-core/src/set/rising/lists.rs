@@ -19,7 +19,7 @@ pub(super) struct TokenLists {
 }
 
 impl TokenLists {
-    /// The bytes of the lists of sets with so many tokens, `universe` of them different.
+    /// The bytes of the lists of sets with `tokens` tokens together, `universe` of them different.
     pub(super) fn bytes(tokens: usize, universe: usize) -> usize {
         (universe + 2) * size_of::<u64>() + tokens * size_of::<SetId>()
     }

@@ -77,7 +77,7 @@ impl Forms {
     ) -> Result<Self> {
         /// Numbers that tell enough: bounds hold for whatever centre and scale.
         const NUMBERS: usize = 1 << 17;
-        /// Of few vectors, one in so many does.
+        /// The part of the vectors of a small side that tells enough.
         const PART: usize = 16;
         let most = (side.len() as usize / PART).clamp(64, 1 << 10);
         let sampled = (NUMBERS / side.dimensions.max(1) as usize).clamp(64, most);

@@ -247,11 +247,12 @@ impl<'a> HostSearch<'a> {
         };
         let of_bounds: Option<Vec<f64>> =
             self.bounds.map(|bounds| rows.iter().map(|row| of_bound(bounds, *row)).collect());
-        if let Some(limits) = &of_bounds
-            && limits.iter().all(|limit| limit.is_finite())
-        {
-            return Ok(DistanceLimits::Known(limits.clone()));
-        }
+        let of_bounds = match of_bounds {
+            Some(limits) if limits.iter().all(|limit| limit.is_finite()) => {
+                return Ok(DistanceLimits::Known(limits));
+            }
+            others => others,
+        };
         let held = memory.new_empty();
         let size = ColumnSample::size(columns.len(), self.neighbours);
         held.try_grow(Written::bytes(size, forms, Roles { rows: false, panels: true }))?;
