@@ -304,9 +304,10 @@ impl ProbeSource {
     async fn wait_for_memory(&mut self, part: &ProbePart, feed: Feed<'_>) -> Result<ProbeBatch> {
         let build = Arc::clone(&self.build);
         let shortage = &build.shortage;
+        // A worker that counts as waiting holds nothing: where all of them wait, one alone tries.
+        self.free();
         shortage.short.fetch_add(1, Ordering::AcqRel);
-        self.release();
-        // Workers that wait hold nothing, and one of them tries.
+        shortage.freed.notify_waiters();
         let _permit = shortage.permit.lock().await;
         let opened = loop {
             let mut freed = pin!(shortage.freed.notified());
