@@ -208,12 +208,7 @@ pub fn self_join_of(
 
     let processor_start = machine::processor_seconds();
     let start = Instant::now();
-    let context = PrepareContext {
-        reservation: &reservation,
-        cancel: &cancel,
-        threads: Threads::usual(threads),
-        probes: None,
-    };
+    let context = PrepareContext::new(&reservation, &cancel, Threads::usual(threads));
     let (self_join, work, on_failure) = (true, f64::INFINITY, Arc::new(|_| {}));
     let of_device = DeviceRequest { choice: device, self_join, work, on_failure };
     let mut choice = matcher.choose(strategy, build, &spec, &of_device, context)?;

@@ -91,6 +91,10 @@ impl ArgumentBatches for SideArgument {
         self.expression(of_origin).is::<Column>()
     }
 
+    fn has_keys(&self) -> bool {
+        self.keys.is_some()
+    }
+
     fn keys(&self, batch: usize) -> error::Result<Option<KeyRows>> {
         let Some((keys, converter)) = &self.keys else { return Ok(None) };
         let columns = keys.iter().map(|key| evaluate(key, &self.batches[batch]));

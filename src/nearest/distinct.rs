@@ -25,7 +25,7 @@ use datafusion::physical_plan::expressions::Column;
 
 use super::alike::{equal_pairs, first_rows};
 use super::expand::Expand;
-use super::run::{InMemorySearch, OnRound, Round};
+use super::run::{FinishedRound, InMemorySearch, OnRound};
 use super::table::RowTable;
 use crate::operator::errors::is_out_of_memory;
 use crate::spec::{Nearest, NearestJoin, Residual, ResidualColumn, Side};
@@ -409,7 +409,7 @@ impl InMemorySearch {
         }
         let told = Arc::clone(&self.on_round);
         let on_round: OnRound = Arc::new(move |round| {
-            told(Round { of_items: true, ..round });
+            told(FinishedRound { of_items: true, ..round });
         });
         Ok(InMemorySearch {
             join: Arc::new(join),

@@ -6,17 +6,17 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-use datafusion::common::cast::as_boolean_array;
 use datafusion::common::runtime::JoinSet;
 use datafusion::common::{DataFusionError, Result};
 use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::logical_expr::Operator;
 
 use super::alike::common_ranks;
+use super::condition::TableCondition;
 use super::distinct::Items;
-use super::pairs::is_true;
 use super::run::InMemorySearch;
 use super::tasks::all_of;
+use crate::engine::PairCondition;
 use crate::exec::layout::row_order_of;
 use crate::spec::Residual;
 use crate::top::{ScoreKey, TopK, score_of};
@@ -50,7 +50,7 @@ pub(super) struct Expand {
     /// Their rows are ranks.
     right: Items,
     /// A condition that pairs of rows must meet.
-    condition: Option<Residual>,
+    condition: Option<TableCondition>,
     /// A comparison that the condition implies.
     compared: Option<Compared>,
     /// Pairs of rows, about, that are held against a condition at once.
@@ -179,6 +179,7 @@ impl Expand {
             }
             None => None,
         };
+        let condition = condition.map(|condition| TableCondition::new(&run, &condition));
         let (rows, block) = (rows.to_vec(), run.threads().tuning.size(BLOCK));
         Ok(Self { run, rows, ties, right, condition, compared, block, _memory: memory })
     }
@@ -278,7 +279,7 @@ impl Expand {
     /// too few of them.
     async fn offer_those(
         &self,
-        condition: &Residual,
+        condition: &TableCondition,
         rows: &[u32],
         (entries, asked): (&[Entry], usize),
         best: &TopK,
@@ -318,15 +319,15 @@ impl Expand {
                 rights.push(self.run.row_of(*partner));
                 values.push(score_of(*key, self.run.join.order));
             }
-            let holds = self.run.evaluate_pairs(condition, &lefts, &rights, values)?;
-            let holds = as_boolean_array(&holds)?;
+            let values = vec![values; condition.calls().len()];
+            let holds = condition.hold(&lefts, &rights, &values)?;
             for (pair, (at, entry)) in taken.into_iter().enumerate() {
                 let open = &mut active[at];
                 // Of those beyond the number only ties.
                 let worst = open.met.last().filter(|_| open.met.len() >= count);
                 if worst.is_some_and(|(key, _)| self.ties != Ties::All || *key < entry.0) {
                     open.is_ended = true;
-                } else if is_true(holds, pair) {
+                } else if holds[pair] {
                     open.met.push(entry);
                 }
             }

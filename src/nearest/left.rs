@@ -25,8 +25,8 @@ pub(super) struct LeftPiece {
 pub(super) enum LeftInput {
     /// The rest of the rows of an input.
     Input(InputRest),
-    /// Rows of the right side, from the piece of this number on.
-    Right(usize),
+    /// Rows of the right side, from a piece on; `None` at the end.
+    Right(Option<usize>),
 }
 
 /// The rest of an input.
@@ -46,7 +46,7 @@ impl LeftInput {
             Some(input) => {
                 Self::Input(InputRest { input, waiting: None, has_ended: false, has_begun: false })
             }
-            None => Self::Right(0),
+            None => Self::Right(Some(0)),
         }
     }
 
@@ -61,12 +61,13 @@ impl LeftInput {
         memory: &Arc<MemoryReservation>,
     ) -> Result<Option<LeftPiece>> {
         match self {
-            Self::Right(piece) if *piece == right.pieces() => Ok(None),
-            Self::Right(piece) => {
+            Self::Right(None) => Ok(None),
+            Self::Right(Some(piece)) => {
                 let own = right.window(*piece..right.pieces(), None).await?;
                 // A window of the right side is other rows from now on.
                 right.release();
-                *piece = own.pieces.end;
+                let is_last = own.pieces.end == right.pieces();
+                *self = Self::Right((!is_last).then_some(own.pieces.end));
                 Ok(Some(LeftPiece { table: Arc::clone(&own.table), own: Some(own) }))
             }
             Self::Input(rest) => {

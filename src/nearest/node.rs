@@ -27,7 +27,7 @@ use super::budget::SearchBudget;
 use super::nan_rows::counted;
 use super::pairs::check_type;
 use super::right::Reading;
-use super::run::{OnRound, Round};
+use super::run::{FinishedRound, OnRound};
 use super::search::NearestSearch;
 use crate::config::SimJoinOptions;
 use crate::exec::mode::spread;
@@ -37,12 +37,12 @@ use crate::spec::{NearestJoin, Order, Side};
 
 /// A join of each left row with its nearest right rows.
 ///
-/// Each input is read as one partition, the right one first. The output is one partition. The similarity
-/// joins of its rounds work on all threads of the process; their build sides go to disk where memory is short.
+/// Each input is read as one partition, the right one first. The output is one partition. The searches work on all
+/// threads of the process.
 ///
-/// Memory: the right rows, a piece of the left rows, and 12 bytes for each neighbour of a row of that piece.
-/// Right rows that do not fit go to disk and are in memory a window at a time. Where the neighbours of a
-/// piece do not fit, its rows go through the rounds a part at a time.
+/// Memory: the right rows, a piece of the left rows, their items, an index of the right ones, and 12 bytes for each
+/// neighbour of a row of that piece. Right rows that do not fit go to disk and are in memory a window at a time. Where a
+/// search does not fit, it takes fewer right rows, or fewer left ones, at a time.
 #[derive(Debug)]
 pub struct NearestJoinExec {
     input: JoinInput,
@@ -214,12 +214,12 @@ const SHOWN_ROUNDS: usize = 24;
 /// The first rounds of an execution, and the number of the others.
 #[derive(Debug, Default)]
 struct RanRounds {
-    first: Vec<Round>,
+    first: Vec<FinishedRound>,
     others: usize,
 }
 
 impl RanRounds {
-    fn push(&mut self, round: Round) {
+    fn push(&mut self, round: FinishedRound) {
         match self.first.len() < SHOWN_ROUNDS {
             true => self.first.push(round),
             false => self.others += 1,
@@ -229,7 +229,7 @@ impl RanRounds {
 
 impl fmt::Display for RanRounds {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let rounds: Vec<String> = self.first.iter().map(Round::to_string).collect();
+        let rounds: Vec<String> = self.first.iter().map(FinishedRound::to_string).collect();
         f.write_str(&rounds.join("; "))?;
         match self.others {
             0 => Ok(()),

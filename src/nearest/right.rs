@@ -41,12 +41,23 @@ pub(super) struct Right {
     current: Option<Window>,
     memory: Arc<MemoryReservation>,
     budget: SearchBudget,
+    /// The bytes of a window of rows on disk, and the rows of one of rows in memory.
+    most: WindowSize,
+    /// The pieces of the window that was made last.
+    last_pieces: usize,
 }
 
 #[derive(Debug)]
 enum RowStore {
     Memory(Arc<RowTable>),
     Disk(Stored),
+}
+
+/// The most that a window holds.
+#[derive(Debug, Clone, Copy)]
+struct WindowSize {
+    bytes: usize,
+    rows: usize,
 }
 
 impl Right {
@@ -99,7 +110,8 @@ impl Right {
             Some(stored) if stored.pieces() > 0 => RowStore::Disk(stored),
             _ => RowStore::Memory(Arc::new(builder.finish())),
         };
-        Ok(Self { rows, current: None, memory, budget })
+        let most = WindowSize { bytes: budget.window(), rows: usize::MAX };
+        Ok(Self { rows, current: None, memory, budget, most, last_pieces: 1 })
     }
 
     /// The number of rows.
@@ -110,10 +122,10 @@ impl Right {
         }
     }
 
-    /// The number of pieces: 1 in memory.
+    /// The number of pieces: 1 in memory, unless windows were made [smaller](Self::narrow).
     pub(super) fn pieces(&self) -> usize {
         match &self.rows {
-            RowStore::Memory(_) => 1,
+            RowStore::Memory(table) => table.rows().div_ceil(self.most.rows).max(1),
             RowStore::Disk(stored) => stored.pieces(),
         }
     }
@@ -144,6 +156,32 @@ impl Right {
         RowTable::of(Arc::clone(schema), vec![])
     }
 
+    /// Makes windows from now on at most half as large as the last one; `false` where they cannot be smaller.
+    pub(super) fn narrow(&mut self) -> bool {
+        self.current = None;
+        match &self.rows {
+            RowStore::Memory(table) => {
+                let rows = self.most.rows.min(table.rows());
+                self.most.rows = (rows / 2).max(1);
+                rows > 1
+            }
+            RowStore::Disk(_) => {
+                self.most.bytes /= 2;
+                self.last_pieces > 1
+            }
+        }
+    }
+
+    /// The rows of the largest window, about.
+    pub(super) fn window_rows(&self) -> usize {
+        match &self.rows {
+            RowStore::Memory(table) => table.rows().min(self.most.rows),
+            RowStore::Disk(stored) => {
+                stored.rows() / stored.pieces().max(1) * self.last_pieces.max(1)
+            }
+        }
+    }
+
     /// Forgets the window that was asked for last.
     pub(super) fn release(&mut self) {
         self.current = None;
@@ -161,8 +199,18 @@ impl Right {
         own: Option<&Window>,
     ) -> Result<Window> {
         let stored = match &self.rows {
-            RowStore::Memory(table) => {
+            RowStore::Memory(table) if self.pieces() == 1 => {
                 return Ok(Window { table: Arc::clone(table), first: 0, pieces: 0..1 });
+            }
+            RowStore::Memory(table) => {
+                let first = pieces.start * self.most.rows;
+                let rows = first..table.rows().min(first + self.most.rows);
+                let pieces = pieces.start..pieces.start + 1;
+                return Ok(Window {
+                    table: Arc::new(table.slice(rows)),
+                    first: first as u32,
+                    pieces,
+                });
             }
             RowStore::Disk(stored) => stored,
         };
@@ -179,9 +227,10 @@ impl Right {
         // Own rows are a window of their own.
         let next = own.map(|own| own.pieces.start).filter(|start| pieces.contains(start));
         let end = next.filter(|start| *start > pieces.start).unwrap_or(pieces.end);
-        let (bytes, rows) = (self.budget.window(), self.budget.piece_rows());
+        let (bytes, rows) = (self.most.bytes, self.budget.piece_rows());
         let first = stored.first_row(pieces.start) as u32;
         let (table, pieces) = stored.read(pieces.start..end, bytes, rows, &self.memory).await?;
+        self.last_pieces = pieces.len();
         let window = Window { table: Arc::new(table), first, pieces };
         self.current = Some(window.clone());
         Ok(window)

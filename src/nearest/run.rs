@@ -1,79 +1,42 @@
-//! One execution: rounds of similarity joins, until every left row has its neighbours.
+//! A search for the neighbours of rows in memory.
 
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use arrow::array::{Array, ArrayRef};
-use datafusion::common::runtime::JoinSet;
-use datafusion::common::{Result, internal_err};
+use arrow::array::Array;
+use datafusion::common::Result;
 use datafusion::execution::TaskContext;
 use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::physical_plan::expressions::Column;
-use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
-use futures::StreamExt;
 
-use super::numbered::{NumberedPairs, NumberedRows};
-use super::pairs::{ComputedPairs, admitted, batch_of, evaluate, is_true};
-use super::rounds::Rounds;
+use super::pairs::{ComputedPairs, admitted, evaluate, is_true};
 use super::table::RowTable;
-use super::tasks::all_of;
 use crate::config::SimJoinOptions;
-use crate::exec::{ProcessCores, SetSimilarityJoinExec};
+use crate::engine::{Round, Way};
+use crate::exec::ProcessCores;
 use crate::families::Families;
 use crate::operator::errors::is_out_of_memory;
-use crate::spec::{Nearest, NearestJoin, Residual, ResidualColumn, Side, value_array};
+use crate::spec::{Nearest, NearestJoin, Side};
 use crate::top::{TopK, key_of};
 use crate::util::parallel::Threads;
 
-/// Left rows that are joined, in the order of their numbers.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct LeftRows<'a> {
-    /// Their numbers.
-    pub rows: &'a [u32],
-    /// The row of [`TopK`] for each of them.
-    pub slots: &'a [u32],
-}
-
 /// Hears of each round that has ended.
-pub(super) type OnRound = Arc<dyn Fn(Round) + Send + Sync>;
-
-/// The way in which neighbours were looked for.
-#[derive(Debug, Clone)]
-pub(super) enum Way {
-    /// A join with this bound.
-    Bound(f64),
-    /// A search at once, by this device.
-    AtOnce(String),
-    /// A search at once that found nothing, and why.
-    Declined(String),
-    /// Scores of pairs, one by one.
-    Pairs,
-}
+pub(super) type OnRound = Arc<dyn Fn(FinishedRound) + Send + Sync>;
 
 /// A round that has ended.
 #[derive(Debug, Clone)]
-pub(super) struct Round {
-    pub way: Way,
-    /// The left rows that took part.
-    pub rows: usize,
-    /// The rows among them that have their neighbours since.
-    pub served: usize,
+pub(super) struct FinishedRound {
+    pub round: Round,
     /// Whether a row stands for all that are equal to it.
     pub of_items: bool,
 }
 
-impl fmt::Display for Round {
+impl fmt::Display for FinishedRound {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.way {
-            Way::Bound(bound) if (1e-3..1e6).contains(&bound.abs()) => write!(f, "{bound:.4}")?,
-            Way::Bound(bound) => write!(f, "{bound:.0e}")?,
-            Way::AtOnce(device) => write!(f, "at once, {device}")?,
-            Way::Declined(why) => write!(f, "at once ({why})")?,
-            Way::Pairs => write!(f, "all pairs")?,
-        }
-        let rows = if self.of_items { "distinct rows" } else { "rows" };
-        write!(f, ": {} of {} {rows}", self.served, self.rows)
+        let Self { round: Round { way, rows, served }, of_items } = self;
+        let rows_or_items = if *of_items { "distinct rows" } else { "rows" };
+        write!(f, "{way}: {served} of {rows} {rows_or_items}")
     }
 }
 
@@ -165,7 +128,8 @@ impl InMemorySearch {
         carried: Option<&TopK>,
     ) -> Result<()> {
         match self.find_by_items(rows, best, carried).await {
-            Ok(Some(left)) => return self.find_in_rounds(rows, left, best, carried).await,
+            Ok(Some(left)) if left.is_empty() => return Ok(()),
+            Ok(Some(left)) => return self.find_again(rows, &left, best, carried).await,
             Ok(None) => {}
             // Rows that stand for themselves take less.
             Err(error) if is_out_of_memory(&error) => {
@@ -176,6 +140,19 @@ impl InMemorySearch {
         self.find_apart(rows, best, carried).await
     }
 
+    /// Finds the best pairs of the left rows at some places in `rows`, which have fewer than they may have, each row for
+    /// itself.
+    async fn find_again(
+        &self,
+        rows: &[u32],
+        places: &[u32],
+        best: &Arc<TopK>,
+        carried: Option<&TopK>,
+    ) -> Result<()> {
+        places.iter().for_each(|place| best.clear(*place));
+        self.find_those(rows, places.to_vec(), best, carried).await
+    }
+
     /// Finds the best pairs as [`Self::find`] does, each row for itself.
     pub(super) async fn find_apart(
         &self,
@@ -183,51 +160,36 @@ impl InMemorySearch {
         best: &Arc<TopK>,
         carried: Option<&TopK>,
     ) -> Result<()> {
-        let left = self.find_at_once(rows, best, carried).await?;
-        let active = left.unwrap_or_else(|| (0..rows.len() as u32).collect());
-        self.find_in_rounds(rows, active, best, carried).await
+        self.find_those(rows, (0..rows.len() as u32).collect(), best, carried).await
     }
 
-    /// Finds the best pairs as [`Self::find`] does, in rounds, of the left rows at the places `active` in `rows`,
-    /// which have fewer neighbours than they may have.
-    async fn find_in_rounds(
+    /// Finds the best pairs of the left rows at the places `active` in `rows`.
+    async fn find_those(
         &self,
         rows: &[u32],
         mut active: Vec<u32>,
         best: &Arc<TopK>,
         carried: Option<&TopK>,
     ) -> Result<()> {
+        if self.right_rows() == 0 || active.is_empty() {
+            return Ok(());
+        }
         let lists = self.memory.new_empty();
         // The places, and the numbers of their rows.
         lists.try_grow(2 * active.len() * size_of::<u32>())?;
-        if let Some(search) = self.join.search.as_ref().filter(|_| !active.is_empty()) {
-            let function = search.predicate.call.function;
-            let mut rounds = Rounds::new(function, search.predicate.bound);
-            if let Some(carried) = carried {
-                rounds.follow(carried, &active);
+        if let Some(search) = &self.join.search {
+            self.ask(search, (rows, &active), best, carried).await?;
+            if self.join.score.is_none() {
+                return Ok(());
             }
-            loop {
-                let numbers = numbers_of(&active, rows);
-                let (bound, is_last) = rounds.next(self, &numbers).await?;
-                active.iter().for_each(|place| best.clear(*place));
-                let left = LeftRows { rows: &numbers, slots: &active };
-                self.join(bound, left, None, best).await?;
-                let took_part = active.len();
-                let key = key_of(bound, self.join.order);
-                let is_done = |place: u32| {
-                    best.is_full(place)
-                        || carried.is_some_and(|carried| carried.is_full_within(place, key))
-                };
-                active.retain(|place| !is_done(*place));
-                let served = took_part - active.len();
-                let way = Way::Bound(bound);
-                (self.on_round)(Round { way, rows: took_part, served, of_items: false });
-                if is_last || active.is_empty() {
-                    break;
-                }
-            }
+            let key = key_of(search.predicate.bound, self.join.order);
+            let is_done = |place: u32| {
+                best.is_full(place)
+                    || carried.is_some_and(|carried| carried.is_full_within(place, key))
+            };
+            active.retain(|place| !is_done(*place));
         }
-        if active.is_empty() || self.right_rows() == 0 || self.join.score.is_none() {
+        if active.is_empty() || self.join.score.is_none() {
             return Ok(());
         }
         active.iter().for_each(|place| best.clear(*place));
@@ -235,108 +197,11 @@ impl InMemorySearch {
         let pairs =
             ComputedPairs::try_new(Arc::clone(&self.join), left, right, self.memory.new_empty())?;
         let pairs = Arc::new(pairs);
-        let numbers = numbers_of(&active, rows).into();
+        let numbers: Vec<u32> = active.iter().map(|place| rows[*place as usize]).collect();
         let count = active.len();
-        pairs.offer(numbers, active.into(), best, self.threads().count()).await?;
-        let way = Way::Pairs;
-        (self.on_round)(Round { way, rows: count, served: count, of_items: false });
+        pairs.offer(numbers.into(), active.into(), best, self.threads().count()).await?;
+        let round = Round { way: Way::Pairs, rows: count, served: count };
+        (self.on_round)(FinishedRound { round, of_items: false });
         Ok(())
     }
-
-    /// Offers `best` the matches of a join by `bound` of some left rows with some right rows, all of them
-    /// where `right` is `None`.
-    pub(super) async fn join(
-        &self,
-        bound: f64,
-        left: LeftRows<'_>,
-        right: Option<&[u32]>,
-        best: &Arc<TopK>,
-    ) -> Result<()> {
-        let copies = self.memory.new_empty();
-        let plan = self.plan(bound, left.rows, right, &copies)?;
-        copies.try_grow(self.left.rows() * size_of::<u32>())?;
-        let mut slots = vec![u32::MAX; self.left.rows()];
-        for (row, slot) in left.rows.iter().zip(left.slots) {
-            slots[*row as usize] = *slot;
-        }
-        let slots = Arc::new(slots);
-        let mut tasks = JoinSet::new();
-        for partition in 0..plan.output_partitioning().partition_count() {
-            let mut batches = plan.execute(partition, Arc::clone(&self.context))?;
-            let (slots, best, run) = (Arc::clone(&slots), Arc::clone(best), self.clone());
-            tasks.spawn(async move {
-                while let Some(batch) = batches.next().await {
-                    let pairs = NumberedPairs::of(&batch?, run.join.order)?;
-                    let pairs = pairs.iter();
-                    best.offer(
-                        pairs.map(|(left, right, key)| {
-                            (slots[left as usize], run.rank_of(right), key)
-                        }),
-                    );
-                    best.settle()?;
-                }
-                Ok::<_, datafusion::error::DataFusionError>(())
-            });
-        }
-        all_of(tasks).await.map(drop)
-    }
-
-    /// The values of a condition for pairs of rows with their scores.
-    ///
-    /// # Errors
-    ///
-    /// The errors of evaluating it.
-    pub(super) fn evaluate_pairs(
-        &self,
-        condition: &Residual,
-        left: &[u32],
-        right: &[u32],
-        values: Vec<f64>,
-    ) -> Result<ArrayRef> {
-        let columns = condition.columns.iter().zip(condition.schema.fields());
-        let columns = columns.map(|(column, field)| match column {
-            ResidualColumn::Input(Side::Left, index) => self.left.column(*index, left),
-            ResidualColumn::Input(Side::Right, index) => self.right.column(*index, right),
-            ResidualColumn::Score(_) => Ok(value_array(values.clone(), field.data_type())?),
-        });
-        let columns = columns.collect::<Result<Vec<_>>>()?;
-        let batch = batch_of(&condition.schema, columns, left.len())?;
-        let holds = evaluate(&condition.expression, &batch)?;
-        match holds.len() == left.len() {
-            true => Ok(holds),
-            false => {
-                internal_err!("a condition has {} values for {} pairs", holds.len(), left.len())
-            }
-        }
-    }
-
-    /// The similarity join of a round, whose output is the numbers of the rows and the score.
-    fn plan(
-        &self,
-        bound: f64,
-        left: &[u32],
-        right: Option<&[u32]>,
-        copies: &MemoryReservation,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        let Some(search) = &self.join.search else {
-            return internal_err!("no similarity join finds these neighbours");
-        };
-        let all_left = left.len() == self.left.rows();
-        let numbered = NumberedRows {
-            tables: [&self.left, &self.right],
-            rows: [Some(left).filter(|_| !all_left), right],
-            itself: self.itself && all_left && right.is_none(),
-            partitions: self.threads().count(),
-        };
-        let (output, schema) = numbered.output(search.predicate.call, &search.arguments)?;
-        let join = self.join.matches(search, bound, output, schema);
-        let join = join.with_column_behind(numbered.columns())?;
-        let options = self.options.clone();
-        let input = numbered.input(&options, copies)?;
-        Ok(Arc::new(SetSimilarityJoinExec::try_new(input, join, &self.families, options)?))
-    }
-}
-
-fn numbers_of(places: &[u32], rows: &[u32]) -> Vec<u32> {
-    places.iter().map(|place| rows[*place as usize]).collect()
 }

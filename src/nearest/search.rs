@@ -108,9 +108,15 @@ impl NearestSearch {
             let found = self.part(piece, &candidates[place..end], right).await;
             self.searched.add_elapsed(started);
             let (best, windows) = match found {
-                // Fewer rows take less.
-                Err(error) if is_out_of_memory(&error) && end - place > 1 => {
-                    most = (end - place) / 2;
+                // Fewer rows take less, of either side.
+                Err(error) if is_out_of_memory(&error) => {
+                    let rows = end - place;
+                    if rows > right.window_rows() || !right.narrow() {
+                        if rows <= 1 {
+                            return Err(error);
+                        }
+                        most = rows / 2;
+                    }
                     continue;
                 }
                 found => found?,

@@ -1,5 +1,6 @@
 //! The rows of a side, in memory, by number.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions, UInt32Array};
@@ -108,6 +109,18 @@ impl RowTable {
         let mut counter = RecordBatchMemoryCounter::new();
         let bytes = batches.iter().map(|batch| counter.count_batch(batch)).sum();
         Self { schema, batches, starts, bytes, _memory: None }
+    }
+
+    /// A table of neighbouring rows, which shares their buffers.
+    pub(super) fn slice(&self, rows: Range<usize>) -> Self {
+        let of_batch = |(start, batch): (&usize, &RecordBatch)| {
+            let end = rows.end.min(start + batch.num_rows());
+            let from = rows.start.max(*start);
+            (from < end).then(|| batch.slice(from - start, end - from))
+        };
+        let batches = self.starts.iter().zip(&self.batches).filter_map(of_batch).collect();
+        let bytes = self.row_bytes() * rows.len();
+        Self { bytes, ..Self::of(Arc::clone(&self.schema), batches) }
     }
 
     /// The number of rows.

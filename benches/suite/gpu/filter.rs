@@ -114,12 +114,7 @@ fn run_point(
     let reservation = MemoryConsumer::new("tiles").register(&pool);
     let cancel = CancelFlag::default();
     let threads = arguments.threads;
-    let context = PrepareContext {
-        reservation: &reservation,
-        cancel: &cancel,
-        threads: Threads::usual(threads),
-        probes: None,
-    };
+    let context = PrepareContext::new(&reservation, &cancel, Threads::usual(threads));
     let start = Instant::now();
     let prepared = tiles.prepare_on_device(sets, spec, &device, context)?;
     let prepare = start.elapsed().as_secs_f64();

@@ -182,12 +182,7 @@ pub fn filter(
     let pool: Arc<dyn MemoryPool> = Arc::new(UnboundedMemoryPool::default());
     let reservation = MemoryConsumer::new("filter").register(&pool);
     let cancel = CancelFlag::default();
-    let context = PrepareContext {
-        reservation: &reservation,
-        cancel: &cancel,
-        threads: Threads::usual(threads),
-        probes: None,
-    };
+    let context = PrepareContext::new(&reservation, &cancel, Threads::usual(threads));
     match filter {
         Filter::Allpairs => {
             let index = Arc::new(PrefixIndex::try_new(Arc::clone(sets), *spec, context)?);

@@ -324,7 +324,8 @@ impl BuildPlan {
         let items = &rows.items;
         let threads = self.threads;
         let probes = self.probes.as_deref();
-        let context = PrepareContext { reservation, cancel, threads, probes };
+        let context =
+            PrepareContext { probes, ..PrepareContext::new(reservation, cancel, threads) };
         let matcher = self.layout.matcher.as_ref();
         let mut spec = self.layout.spec;
         spec.tuning = threads.tuning;

@@ -15,6 +15,7 @@ use super::top::Pair;
 use crate::nearest::alike::column;
 use crate::nearest::run::{InMemorySearch, OnRound, PartnerOrder};
 use crate::nearest::table::RowTable;
+use crate::operator::errors::is_out_of_memory;
 use crate::spec::{
     Call, MOST_TIE_COLUMNS, Nearest, NearestJoin, OutputColumn, ResidualColumn, Search, Side,
     SimilarityJoin, TieBreak, TieColumn,
@@ -73,7 +74,11 @@ impl BestPairSearch {
         let memory = Box::new(self.memory.new_empty());
         let best = TopK::try_new(rows.len(), count, nearest.with_ties, memory)?;
         let best = Arc::new(best);
-        run.find(&rows, &best, None).await?;
+        match run.find(&rows, &best, None).await {
+            // A join of all pairs may go to disk.
+            Err(error) if is_out_of_memory(&error) => return Ok(all),
+            found => found?,
+        }
         let (mut pairs, mut entries): (Vec<Pair>, _) = (vec![], vec![]);
         let held = self.memory.new_empty();
         for (slot, row) in (0..).zip(&rows) {

@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use arrow::datatypes::DataType;
 
-use super::neighbours::by_strategies;
 use super::{AnyMatcher, Axis, NeighbourRequest, NeighbourSearch, PlaceReader};
 use crate::error::{Result, plan_err};
 use crate::predicate::{Call, Function, Predicate, Side};
@@ -64,19 +63,14 @@ pub trait Family: Debug + Send + Sync {
         true
     }
 
-    /// The nearest right rows of left rows, all at once, where the family has a way that is better than joins
-    /// with bounds: by a strategy that [finds nearest partners](super::Strategy::finds_nearest). It takes as long as it
-    /// takes: the caller is no task.
+    /// The nearest right rows of left rows, all at once, where the family has a way that is better than to search
+    /// for items. It takes as long as it takes: the caller is no task.
     ///
     /// # Errors
     ///
-    /// An internal error when another family has the function.
-    fn neighbours(&self, request: &NeighbourRequest<'_>) -> Result<NeighbourSearch> {
-        let arguments = request.sides.map(|side| side.bound());
-        let matcher = self.bind(request.predicate, arguments)?;
-        // Rounds say what is wrong, if it is for them too, and take less memory.
-        let found = by_strategies(matcher.as_ref(), request);
-        Ok(found.unwrap_or_else(|error| NeighbourSearch::Declined(Some(error.first_line()))))
+    /// An internal error when another family has the function; when the work is cancelled.
+    fn neighbours(&self, _request: &NeighbourRequest<'_>) -> Result<NeighbourSearch> {
+        Ok(NeighbourSearch::Declined(None))
     }
 }
 

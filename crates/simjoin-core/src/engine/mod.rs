@@ -23,6 +23,7 @@ mod matcher;
 mod neighbours;
 mod options;
 mod places;
+pub(crate) mod probing;
 mod repeats;
 mod row_encoder;
 mod row_forms;
@@ -57,9 +58,8 @@ pub use keys::{KeyConverter, KeyId, KeyRows, Keys};
 pub use lookup::{Lookup, lookup_cursor};
 pub use matcher::ItemPair;
 pub use matcher::{Encoding, Matcher};
-pub use neighbours::{
-    ArgumentBatches, NeighbourRequest, NeighbourSearch, NeighbourSide, Neighbours,
-};
+pub use neighbours::{ArgumentBatches, NeighbourRequest, NeighbourSide, PairCondition};
+pub use neighbours::{NeighbourSearch, Neighbours, Round, Way, neighbours};
 pub use options::listed;
 pub use options::{DeviceChoice, GpuOptions, LayoutChoice, Ordinals, StrategyName};
 pub use places::Place;

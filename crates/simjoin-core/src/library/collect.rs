@@ -23,10 +23,6 @@ impl Collected {
         Self { pairs: vec![], memory }
     }
 
-    pub(super) fn pairs(&self) -> &[Pair] {
-        &self.pairs
-    }
-
     /// Adds pairs, whose memory is reserved before.
     pub(super) fn extend(&mut self, pairs: &[Pair]) -> Result<()> {
         let needed = self.pairs.len() + pairs.len();

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use super::index::BuildIndex;
 use super::pairs::{Pair, SelfPairs};
-use super::probe::{Consumer, OpenUnit};
 use super::search::PairSearch;
+use crate::engine::probing::{Consumer, OpenUnit};
 use crate::engine::{Collection, ItemPair, Match, Pairing, RowGroups, RowPairCounts};
 use crate::error::Result;
 use crate::predicate::Side;

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use super::search::PairSearch;
+use crate::engine::probing::prepare;
 use crate::engine::{
-    Collection, DeviceChoice, DeviceRequest, Encoded, EncodedPart, FinishContext, KeyDictionary,
-    MatchSpec, PrepareContext, PreparedJoin, ProbeEncoder, StrategyName,
+    Collection, Encoded, EncodedPart, FinishContext, KeyDictionary, MatchSpec, PrepareContext,
+    PreparedJoin, ProbeEncoder,
 };
-use crate::error::Result;
+use crate::error::{Result, internal_err};
 use crate::memory::{Memory, Reservation};
 use crate::predicate::Side;
 use crate::util::parallel::map;
@@ -51,19 +52,11 @@ impl BuildIndex {
         let held = items.size_in_bytes() + encoder.size_in_bytes() + keys.size_in_bytes();
         memory.try_resize(held)?;
         let (items, spec): (Arc<dyn Collection>, _) = (items.into(), search.spec());
-        let prepare = |strategy, device| prepare(search, &items, &spec, &memory, strategy, device);
-        // Where no other index fits into memory, the smallest one may.
-        let smallest = search.matcher.smallest().filter(|_| search.strategy.is_auto());
-        let prepared = match (prepare(search.strategy, search.options.device), smallest) {
-            (Err(error), Some(smallest))
-                if error.is_out_of_memory()
-                    && !matches!(search.options.device, DeviceChoice::Cuda(_)) =>
-            {
-                memory.try_resize(held)?;
-                prepare(smallest, DeviceChoice::Cpu)?
-            }
-            (prepared, _) => prepared?,
-        };
+        let context = PrepareContext::new(&memory, &search.options.cancel, threads);
+        let by = (search.strategy, search.options.device);
+        let join = (&spec, search.itself);
+        let prepared = prepare(search.matcher.as_ref(), by, &items, join, context, |_| Ok(true))?;
+        let Some(prepared) = prepared else { return internal_err!("a join was not prepared") };
         Ok(Self { items, encoder, keys, prepared, spec, _memory: memory })
     }
 }
@@ -87,27 +80,4 @@ fn encode(search: &PairSearch<'_>, side: Side, memory: &dyn Memory) -> Result<Ve
         }
         Ok((encoder, keys))
     })
-}
-
-fn prepare(
-    search: &PairSearch<'_>,
-    items: &Arc<dyn Collection>,
-    spec: &MatchSpec,
-    memory: &dyn Memory,
-    strategy: StrategyName,
-    device: DeviceChoice,
-) -> Result<Arc<dyn PreparedJoin>> {
-    let context = PrepareContext {
-        reservation: memory,
-        cancel: &search.options.cancel,
-        threads: search.options.threads(),
-        probes: None,
-    };
-    let request = DeviceRequest {
-        choice: device,
-        self_join: search.itself,
-        work: 0.0,
-        on_failure: Arc::new(|_| {}),
-    };
-    search.matcher.choose(strategy, items, spec, &request, context)?.prepare(context)
 }

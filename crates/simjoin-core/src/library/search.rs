@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, BooleanArray};
+use arrow::array::{Array, ArrayRef};
 
 use super::measure::Measure;
 use super::options::Options;
@@ -17,8 +17,6 @@ use crate::predicate::{Predicate, Side};
 #[derive(Debug, Clone)]
 pub(super) struct SideRows {
     pub array: ArrayRef,
-    /// Rows that take part, where not all do.
-    pub filter: Option<BooleanArray>,
 }
 
 impl SideRows {
@@ -29,7 +27,7 @@ impl SideRows {
     /// A plan error for more rows than 32 bits tell apart.
     pub(super) fn try_new(array: ArrayRef) -> Result<Self> {
         match u32::try_from(array.len()) {
-            Ok(rows) if rows < u32::MAX => Ok(Self { array, filter: None }),
+            Ok(rows) if rows < u32::MAX => Ok(Self { array }),
             _ => plan_err!(
                 "a column of a similarity join has at most {} rows, not {}; join parts of it",
                 u32::MAX - 1,
@@ -50,8 +48,7 @@ impl SideRows {
         each: impl FnOnce(&EncodeInput<'_>) -> T,
     ) -> T {
         let values = self.array.slice(start, len);
-        let filter = self.filter.as_ref().map(|filter| filter.slice(start, len));
-        each(&EncodeInput { values: &values, keys: None, filter: filter.as_ref() })
+        each(&EncodeInput { values: &values, keys: None, filter: None })
     }
 
     /// The most rows that are encoded together: few bytes beside the memory limit.
@@ -82,8 +79,6 @@ pub(super) struct PairSearch<'a> {
     pub probe: Side,
     pub strategy: StrategyName,
     pub need: MatchNeed,
-    /// Rows that probe together, at most.
-    pub batch_rows: usize,
 }
 
 impl<'a> PairSearch<'a> {
@@ -119,7 +114,6 @@ impl<'a> PairSearch<'a> {
             probe,
             strategy,
             need,
-            batch_rows: usize::MAX,
         })
     }
 

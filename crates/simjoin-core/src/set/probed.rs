@@ -104,10 +104,8 @@ mod tests {
     fn join_of(sides: &Sides, spec: JoinSpec, probes: Option<&Probes>) -> SetJoin {
         let (reservation, cancel) = (reservation(), CancelFlag::default());
         let context = PrepareContext {
-            reservation: &reservation,
-            cancel: &cancel,
-            threads: Threads::small(1),
             probes,
+            ..PrepareContext::new(&reservation, &cancel, Threads::small(1))
         };
         join(Arc::clone(&sides.build), spec, 1.0, context).unwrap()
     }

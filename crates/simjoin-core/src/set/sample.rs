@@ -258,12 +258,7 @@ mod tests {
         let rows: Rows = (0..3000).map(|_| row(&mut rng)).collect();
         let sides = Sides::two("few tokens", &rows, &vec![]);
         let (reservation, cancel) = (reservation(), CancelFlag::default());
-        let context = PrepareContext {
-            reservation: &reservation,
-            cancel: &cancel,
-            threads: Threads::small(1),
-            probes: None,
-        };
+        let context = PrepareContext::new(&reservation, &cancel, Threads::small(1));
         let spec = spec(Measure::Jaccard, 0.3, Pairing::All);
         let mut join = join(Arc::clone(&sides.build), spec, 1.0, context).unwrap();
         assert!(join.quickest > 5e5, "{}", join.quickest);

@@ -134,6 +134,11 @@ impl TopK {
         self.worst(row).filter(|_| self.is_full(row))
     }
 
+    /// Whether an entry of this key may change those of a row.
+    pub fn takes(&self, row: u32, key: ScoreKey) -> bool {
+        self.bound(row).is_none_or(|worst| key <= worst)
+    }
+
     /// Whether a row has all its entries, none of them worse than `key`.
     pub fn is_full_within(&self, row: u32, key: ScoreKey) -> bool {
         self.is_full(row) && self.worst(row).is_some_and(|worst| worst <= key)

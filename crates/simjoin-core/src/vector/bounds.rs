@@ -301,6 +301,11 @@ impl Frame {
         Some(Rounded::Usual { square, off })
     }
 
+    /// The frame for another threshold of the metric.
+    pub(super) fn within(&self, threshold: Threshold) -> Self {
+        Self { threshold, ..self.clone() }
+    }
+
     fn unusual(&self, vector: Vector<'_>) -> Rounded {
         let matches =
             NumberKind::of(vector).tame_sign().and_then(|sign| self.threshold.admits_nan(sign));

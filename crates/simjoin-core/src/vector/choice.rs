@@ -463,12 +463,7 @@ mod tests {
             let sample = RunSample::of(&vectors, threshold, &spec(), f64::INFINITY).unwrap();
             let best = |at_once: usize| {
                 let (reservation, cancel) = (&reservation, &cancel);
-                let context = PrepareContext {
-                    reservation,
-                    cancel,
-                    threads: Threads::small(at_once),
-                    probes: None,
-                };
+                let context = PrepareContext::new(reservation, cancel, Threads::small(at_once));
                 let best = sample.best(at_once, context).unwrap();
                 assert!(best.is_some());
                 format!("{best:?}")

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::bounds::Frame;
 use super::choice::NumberForm;
-use super::index::{PreparedIndex, VectorIndex};
+use super::index::{KeptIndex, PreparedIndex, VectorIndex};
 use super::join::VectorJoin;
 use super::nested_loop;
 use crate::engine::{Cost, DevicePlace, Estimate, PrepareContext, PreparedJoin, Strategy, Terms};
@@ -87,11 +87,15 @@ impl Strategy<VectorJoin> for Directory {
         let VectorJoin { build, joining, .. } = join;
         let index = match estimate.parts::<Option<Arc<VectorIndex>>>()? {
             Some(index) => Arc::clone(index),
-            None => {
-                let frame = Frame::of(build, joining.threshold, context.cancel)?;
-                let vectors = Arc::clone(build);
-                Arc::new(VectorIndex::of(vectors, frame, 1, context)?)
-            }
+            None => match KeptIndex::of(build, context) {
+                Some(index) => index,
+                None => {
+                    let frame = Frame::of(build, joining.threshold, context.cancel)?;
+                    let index = Arc::new(VectorIndex::of(Arc::clone(build), frame, 1, context)?);
+                    KeptIndex::keep(&index, context);
+                    index
+                }
+            },
         };
         Ok(Arc::new(PreparedIndex { index, joining: *joining }))
     }

@@ -98,7 +98,7 @@ fn prepare_with(
     cancel: &CancelFlag,
 ) -> Result<Arc<dyn PreparedJoin>> {
     // Queries that run have the other threads.
-    cpu.prepare(wanted, PrepareContext { reservation, cancel, threads: Threads::ONE, probes: None })
+    cpu.prepare(wanted, PrepareContext::new(reservation, cancel, Threads::ONE))
 }
 
 /// A join that a thread prepares once a cursor over it has work. The thread is cancelled when the

@@ -73,12 +73,7 @@ fn the_next_strategy_joins_where_devices_refuse() {
     spec.gpu.memory_limit = Some(1_000_000);
     let _device = Device::open(0).unwrap();
     let (reservation, cancel) = (reservation(), CancelFlag::default());
-    let context = PrepareContext {
-        reservation: &reservation,
-        cancel: &cancel,
-        threads: Threads::small(2),
-        probes: None,
-    };
+    let context = PrepareContext::new(&reservation, &cancel, Threads::small(2));
     let mut chosen =
         sides.choose_of(family(), StrategyName::AUTO, DeviceChoice::Auto, &spec).unwrap();
     let before = chosen.to_string();

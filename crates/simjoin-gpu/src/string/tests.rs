@@ -240,12 +240,7 @@ impl Case {
     fn run(&self, drive: Drive) -> Result<(Vec<Match>, RowPairCounts)> {
         let devices = self.devices(drive);
         let (memory, cancel) = (reservation(), CancelFlag::default());
-        let context = PrepareContext {
-            reservation: &memory,
-            cancel: &cancel,
-            threads: Threads::small(2),
-            probes: None,
-        };
+        let context = PrepareContext::new(&memory, &cancel, Threads::small(2));
         let prepared = prepare(&self.join, &devices, context)?;
         if let (Some(nth), Some(emulator)) = (drive.fault, Emulator::get()) {
             emulator.fault_async(drive.ordinal, nth, 700);
@@ -363,12 +358,7 @@ fn texts_join_on_the_cpu_in_place_of_a_device() {
         let drawn = draw(&mut rng, Kind::ALL[case % Kind::ALL.len()]);
         let cpu = TextsOnCpu(drawn.join.clone());
         let (memory, cancel) = (reservation(), CancelFlag::default());
-        let context = PrepareContext {
-            reservation: &memory,
-            cancel: &cancel,
-            threads: Threads::small(1),
-            probes: None,
-        };
+        let context = PrepareContext::new(&memory, &cancel, Threads::small(1));
         let prepared = cpu.prepare(Wanted::Join, context).unwrap();
         for mut cursor in [prepared.open(&memory).unwrap(), cpu.unprepared(Wanted::Join)] {
             let given = drawn.feed(cursor.as_mut(), 50, 100).unwrap();

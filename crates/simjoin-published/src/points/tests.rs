@@ -60,12 +60,7 @@ fn walks(
 ) -> bool {
     let (join, _) = sides.open(threshold, &sides.spec(need, GpuOptions::default()), drive).unwrap();
     let (memory, cancel) = (reservation(), CancelFlag::default());
-    let context = PrepareContext {
-        reservation: &memory,
-        cancel: &cancel,
-        threads: Threads::small(2),
-        probes: None,
-    };
+    let context = PrepareContext::new(&memory, &cancel, Threads::small(2));
     let directory = published.directory(&sides.build, &join, context).unwrap();
     directory.is_some() && !drive.travels
 }

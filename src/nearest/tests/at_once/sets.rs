@@ -159,6 +159,7 @@ async fn nearest_sets_of_a_blocking_key_are_found_at_once() -> Result<()> {
         let column = |rng: &mut StdRng, rows| tokens.column(rng, rows);
         compare_by(&mut rng, drawn, column, (way, strategy, &mut outcomes)).await?;
     }
-    assert!(outcomes.found >= rounds(32) / 2, "{outcomes:?}");
+    // With a condition that rejects many pairs there are rounds.
+    assert!(outcomes.found >= rounds(32) / 3, "{outcomes:?}");
     Ok(())
 }

@@ -13,6 +13,7 @@ use crate::engine::{
 use crate::error::Result;
 use crate::memory::{Memory, Reservation};
 use crate::predicate::Side;
+use crate::util::attached::Attached;
 use crate::util::parallel::map;
 
 /// The items of the right side, or of the side that is both, with what encodes others.
@@ -20,6 +21,9 @@ pub(super) struct RightItems {
     pub items: Arc<dyn Collection>,
     encoder: Arc<dyn ProbeEncoder>,
     keys: KeyDictionary,
+    /// The indexes that joins of the items leave for each other.
+    pub kept: Attached,
+    _memory: Reservation,
 }
 
 /// The items of neighbouring left rows.
@@ -33,11 +37,13 @@ pub(super) struct LeftItems {
 /// A batch, and the numbers of its rows.
 type Numbered = (usize, Range<u32>);
 
-/// The rows of a side, batch by batch.
+/// Some rows of a side, batch by batch.
 struct SideBatches<'a> {
     matcher: &'a dyn AnyMatcher,
     request: &'a NeighbourRequest<'a>,
     side: Side,
+    /// The numbers of the rows, in rising order.
+    rows: &'a [u32],
 }
 
 impl SideBatches<'_> {
@@ -53,9 +59,8 @@ impl SideBatches<'_> {
 
     /// The rows among these that take part.
     fn rows(&self, Range { start, end }: &Range<u32>) -> &[u32] {
-        let rows = self.request.sides[self.side as usize].rows;
-        let [from, to] = [start, end].map(|row| rows.partition_point(|other| other < row));
-        &rows[from..to]
+        let [from, to] = [start, end].map(|row| self.rows.partition_point(|other| other < row));
+        &self.rows[from..to]
     }
 
     fn takes_part(&self, rows: &Range<u32>) -> bool {
@@ -89,25 +94,23 @@ impl SideBatches<'_> {
 }
 
 impl RightItems {
-    /// Reads the right side, or the one that is both. `memory` holds the items.
+    /// Reads the right side, or the one that is both.
     ///
     /// # Errors
     ///
     /// When memory is refused, the argument has no value, or the work is cancelled.
-    pub(super) fn read(
-        matcher: &dyn AnyMatcher,
-        request: &NeighbourRequest<'_>,
-        memory: &dyn Memory,
-    ) -> Result<Self> {
+    pub(super) fn read(matcher: &dyn AnyMatcher, request: &NeighbourRequest<'_>) -> Result<Self> {
+        let memory = request.reservation.new_empty();
         let side = if request.itself { Side::Left } else { Side::Right };
-        let batches = SideBatches { matcher, request, side };
+        let rows = request.sides[side as usize].rows;
+        let batches = SideBatches { matcher, request, side, rows };
         let numbered = batches.numbered();
         let share = numbered.len().div_ceil(request.threads.count()).max(1);
         let encoded = |share: &[Numbered]| -> Result<EncodedPart> {
             let (mut encoder, mut keys) = (matcher.encoder(side, None)?, KeyDictionary::default());
             for batch in share {
-                batches.with_input(batch, memory, |input| {
-                    encoder.push(batch.1.start, input, &mut keys, memory, 0)
+                batches.with_input(batch, &memory, |input| {
+                    encoder.push(batch.1.start, input, &mut keys, &memory, 0)
                 })?;
             }
             Ok((encoder, keys))
@@ -117,36 +120,40 @@ impl RightItems {
             parts.push((matcher.encoder(side, None)?, KeyDictionary::default()));
         }
         let context = FinishContext {
-            reservation: memory,
+            reservation: &memory,
             base: 0,
             peak: &|| {},
             cancel: request.cancel,
             threads: request.threads,
-            meets_others: !request.itself,
+            // Rounds read the left rows that are left again.
+            meets_others: true,
             self_join: request.itself,
             probe: None,
         };
         let Encoded { items, encoder, keys } = matcher.finish(parts, &context)?;
         memory
             .try_resize(items.size_in_bytes() + encoder.size_in_bytes() + keys.size_in_bytes())?;
-        Ok(Self { items: items.into(), encoder, keys })
+        let (items, kept) = (items.into(), Attached::default());
+        Ok(Self { items, encoder, keys, kept, _memory: memory })
     }
 
-    /// The items of the left side, in the order of its rows.
+    /// The items of some left rows, in the order of the rows. Where these are all rows of the side that is both, their
+    /// items are those of the right side.
     ///
     /// # Errors
     ///
     /// When memory is refused, the argument has no value, or the work is cancelled.
-    pub(super) fn read_left(
+    pub(super) fn left(
         &self,
         matcher: &dyn AnyMatcher,
         request: &NeighbourRequest<'_>,
+        rows: &[u32],
     ) -> Result<Vec<LeftItems>> {
-        if request.itself {
+        if request.itself && rows.len() == request.sides[0].rows.len() {
             let items = Arc::clone(&self.items);
             return Ok(vec![LeftItems { first_row: 0, items, _memory: None }]);
         }
-        let batches = SideBatches { matcher, request, side: Side::Left };
+        let batches = SideBatches { matcher, request, side: Side::Left, rows };
         map(request.threads, batches.numbered(), |batch: Numbered| {
             let memory = request.reservation.new_empty();
             let mut scratch = Scratch::default();

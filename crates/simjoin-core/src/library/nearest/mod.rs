@@ -1,19 +1,16 @@
 //! The nearest rows of each row.
 //!
 //! ```text
-//! at_once   rows that the family of the measure serves without a bound
-//! rounds    joins by wider and wider bounds, for the others; the last one admits every neighbour
-//! best      the best rows of each row, while a join finds them
+//! batches   a column as the engine reads it
+//! ranked    the neighbours of each row, ordered, filled up with rows of the least similarity
 //! ```
 
-mod at_once;
-mod best;
-mod rounds;
+mod batches;
+mod ranked;
 
 use arrow::array::ArrayRef;
 
-use self::best::Ranking;
-use self::rounds::Rounds;
+use self::ranked::{RankedSearch, Ranking};
 use super::column::Column;
 use super::measure::Measure;
 use super::options::{Options, option_methods};
@@ -116,7 +113,8 @@ impl Nearest {
             itself,
             order: self.measure.function().info().order,
         };
-        let mut rounds = Rounds::try_new(self.measure, &self.options, ranking, sides, self.within)?;
-        rounds.run().map_err(|error| self.options.explained(error))
+        let search =
+            RankedSearch::try_new(self.measure, &self.options, ranking, sides, self.within)?;
+        search.run().map_err(|error| self.options.explained(error))
     }
 }

@@ -73,7 +73,7 @@ impl Best {
             return;
         }
         let kept = Kept { value, set, overlap, rows };
-        let Some(NearestPartners { rows: wanted, with_ties }) = self.nearest else {
+        let Some(NearestPartners { rows: wanted, with_ties, .. }) = self.nearest else {
             self.kept.push(kept);
             return;
         };
@@ -133,7 +133,8 @@ mod tests {
         let mut rng = StdRng::seed_from_u64(9);
         for _ in 0..300 {
             let (wanted, with_ties) = (rng.random_range(1..12), rng.random());
-            let mut best = Best::new(Some(NearestPartners { rows: wanted, with_ties }));
+            let mut best =
+                Best::new(Some(NearestPartners { rows: wanted, with_ties, joins: None }));
             best.begin(0.0);
             best.offer(0.5, 7, 1, 100);
             best.begin(0.0);

@@ -1,4 +1,4 @@
-//! Whether searches for single sets are less work than joins with bounds.
+//! The work of searches for single sets, beside that of joins with bounds.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -23,9 +23,8 @@ const TRIED: u32 = 64;
 /// The share of the sets that the rarer half of a set's tokens may find, for which a set is searched for.
 const MOST_FOUND: f64 = 0.18;
 
-/// Steps for each build set with which joins find the neighbours of a probe set, about, and besides.
-const OF_JOINS: f64 = 0.35;
-const BESIDES: f64 = 4e3;
+/// Steps for which no join finds the neighbours of a probe set.
+const LEAST_OF_JOINS: f64 = 6e3;
 
 /// The cost of searches for nearest sets, where it is less than that of joins with bounds, and the lists made for it.
 /// With small sizes it counts as less, but for a third of the collections.
@@ -47,15 +46,16 @@ pub(super) fn estimate(
     if is_beyond || is_small && build.row_count().is_multiple_of(3) {
         return Ok((None, None));
     }
-    let lists = Arc::new(TokenLists::try_new(build, context)?);
+    let lists = TokenLists::of(build, context)?;
     if !is_small && share_found(build, &lists) > MOST_FOUND {
         return Ok((None, None));
     }
-    let tried = Tried::of(build, &lists, *spec, context)?;
-    if !is_small && tried.steps > tried.of_joins {
+    let nanos = steps_of_set(build, &lists, *spec, context)? * statistics.probed;
+    let of_joins = nearest.joins.unwrap_or(LEAST_OF_JOINS * statistics.probed);
+    if !is_small && nanos > of_joins {
         return Ok((None, None));
     }
-    Ok((Some(Cost::cpu(tried.steps / tried.sets.max(1.0) * statistics.probed)), Some(lists)))
+    Ok((Some(Cost::cpu(nanos)), Some(lists)))
 }
 
 /// The sets of the key of a set.
@@ -77,31 +77,19 @@ fn share_found(build: &SetCollection, lists: &TokenLists) -> f64 {
     found as f64 / all.max(1) as f64
 }
 
-/// Some searches.
-#[derive(Debug, Default)]
-struct Tried {
-    sets: f64,
-    steps: f64,
-    /// The steps that joins take for the same sets.
-    of_joins: f64,
-}
-
-impl Tried {
-    fn of(
-        build: &Arc<SetCollection>,
-        lists: &Arc<TokenLists>,
-        spec: JoinSpec,
-        context: PrepareContext<'_>,
-    ) -> Result<Self> {
-        let mut scan = SetScan::try_new(build, lists, spec, context.reservation.new_empty())?;
-        let mut tried = Self::default();
-        for set in Evenly::new(build.len(), TRIED).iter() {
-            context.cancel.check()?;
-            scan.search(build, set, None);
-            tried.sets += 1.0;
-            tried.of_joins += OF_JOINS * of_same_key(build, set).len() as f64 + BESIDES;
-        }
-        tried.steps = scan.steps() as f64;
-        Ok(tried)
+/// The steps of the search for a set, by some of them.
+fn steps_of_set(
+    build: &Arc<SetCollection>,
+    lists: &Arc<TokenLists>,
+    spec: JoinSpec,
+    context: PrepareContext<'_>,
+) -> Result<f64> {
+    let mut scan = SetScan::try_new(build, lists, spec, context.reservation.new_empty())?;
+    let tried = Evenly::new(build.len(), TRIED).iter();
+    let sets = tried.len().max(1) as f64;
+    for set in tried {
+        context.cancel.check()?;
+        scan.search(build, set, None);
     }
+    Ok(scan.steps() as f64 / sets)
 }

@@ -2,13 +2,20 @@
 
 use std::sync::Arc;
 
+use parking_lot::Mutex;
+
 use crate::engine::PrepareContext;
 use crate::error::Result;
+use crate::memory::Reservation;
 use crate::set::collection::SetCollection;
 use crate::set::runs::SetId;
 
 /// The lists that an estimate has made.
 pub(super) type Lists = Option<Arc<TokenLists>>;
+
+/// The lists of the sets of a search, for further estimates.
+#[derive(Debug, Default)]
+struct KeptLists(Mutex<Option<(Arc<TokenLists>, Reservation)>>);
 
 /// The sets of each token.
 #[derive(Debug)]
@@ -19,6 +26,27 @@ pub(super) struct TokenLists {
 }
 
 impl TokenLists {
+    /// The lists of a collection, which other estimates for the same items may have made.
+    ///
+    /// # Errors
+    ///
+    /// When memory is refused, or the work cancelled.
+    pub(super) fn of(collection: &SetCollection, context: PrepareContext<'_>) -> Result<Arc<Self>> {
+        let Some(kept) = context.kept else {
+            return Self::try_new(collection, context).map(Arc::new);
+        };
+        let kept = kept.get::<KeptLists>();
+        let mut kept = kept.0.lock();
+        if let Some((lists, _)) = &*kept {
+            return Ok(Arc::clone(lists));
+        }
+        let memory = context.reservation.new_empty();
+        let of_kept = PrepareContext { reservation: &memory, ..context };
+        let lists = Arc::new(Self::try_new(collection, of_kept)?);
+        *kept = Some((Arc::clone(&lists), memory));
+        Ok(lists)
+    }
+
     /// The bytes of the lists of sets with `tokens` tokens together, `universe` of them different.
     pub(super) fn bytes(tokens: usize, universe: usize) -> usize {
         (universe + 2) * size_of::<u64>() + tokens * size_of::<SetId>()

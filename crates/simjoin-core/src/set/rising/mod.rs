@@ -74,7 +74,7 @@ impl Strategy<SetJoin> for Rising {
         }
         let lists = match estimate.parts::<Lists>()? {
             Some(lists) => Arc::clone(lists),
-            None => Arc::new(TokenLists::try_new(&join.build, context)?),
+            None => TokenLists::of(&join.build, context)?,
         };
         Ok(Arc::new(PreparedLists { build: Arc::clone(&join.build), spec: join.spec, lists }))
     }

@@ -331,9 +331,15 @@ impl VectorIndex {
         self.items.get(rank as usize).copied()
     }
 
-    /// The partners of a vector of `run`, whose point was rounded so. `own` is its own rank where
-    /// each unordered pair is decided once.
-    pub(super) fn partners(&self, run: &Run, rounded: Rounded, own: Option<u32>) -> Partners<'_> {
+    /// The partners within the threshold of a frame of a vector of `run`, whose point was rounded so. `own` is its own
+    /// rank where each unordered pair is decided once.
+    pub(super) fn partners(
+        &self,
+        frame: &Frame,
+        run: &Run,
+        rounded: Rounded,
+        own: Option<u32>,
+    ) -> Partners<'_> {
         // Ranks of a run lie where its items do.
         let all = run.items.start..own.map_or(run.items.end, |own| own + 1);
         let place = self.groves.partition_point(|grove| grove.ranks.end <= run.items.start);
@@ -348,8 +354,7 @@ impl VectorIndex {
             _ => return Partners { tree: None, others: all },
         };
         let limits = |grove: &Grove| {
-            let limits =
-                self.frame.limits(grove.dimensions as usize, [square, off], self.most_off)?;
+            let limits = frame.limits(grove.dimensions as usize, [square, off], self.most_off)?;
             match self.axes_of(grove) {
                 Some(axes) => axes.limits(limits, square),
                 None => Some(limits),

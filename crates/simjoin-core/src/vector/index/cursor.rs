@@ -13,7 +13,7 @@ use crate::engine::{
 };
 use crate::error::Result;
 use crate::memory::Reservation;
-use crate::vector::bounds::Rounded;
+use crate::vector::bounds::{Frame, Rounded};
 use crate::vector::boxes::LANES;
 use crate::vector::collection::{Vectors, check_lens};
 use crate::vector::metric::{ArgumentOrder, Decision, Joining, Threshold};
@@ -66,6 +66,8 @@ pub(super) struct IndexWorker {
     hits: Vec<PanelHit>,
     counts: RowPairCounts,
     funnel: Funnel,
+    /// The frame of the index, with the threshold of the join.
+    frame: Frame,
     reservation: Reservation,
 }
 
@@ -82,6 +84,7 @@ impl IndexWorker {
         let widest = index.vectors.runs().iter().map(|run| run.lens[1]).max().unwrap_or(0);
         reservation.try_grow(CURSOR_BYTES + widest as usize * size_of::<f32>())?;
         Ok(Self {
+            frame: index.frame.within(threshold),
             index,
             threshold,
             orders,
@@ -117,12 +120,12 @@ impl IndexWorker {
         }
         self.point.clear();
         self.point.resize(d, 0.0);
-        let rounded = self.index.frame.point(&unit.items, item, self.point.iter_mut());
+        let rounded = self.frame.point(&unit.items, item, self.point.iter_mut());
         if rounded == Rounded::Never {
             return Ok(true);
         }
         let own = (self.spec.pairing() == Pairing::Unordered).then(|| self.index.rank(item));
-        let partners = self.index.partners(run, rounded, own);
+        let partners = self.index.partners(&self.frame, run, rounded, own);
         let visit = partners.tree.map(|(placed, _)| {
             let last = own.map_or(u32::MAX, |own| (own - placed.first_rank) / PANEL as u32);
             Visit::new(&placed.tree(), last, self.spec.need == MatchNeed::Count)
@@ -141,7 +144,8 @@ impl IndexWorker {
         };
         let run = unit.items.run_of(probe.item);
         let run = run.and_then(|run| self.index.vectors.run(run.key));
-        let partners = run.map(|run| self.index.partners(run, probe.rounded, probe.own));
+        let partners =
+            run.map(|run| self.index.partners(&self.frame, run, probe.rounded, probe.own));
         let Some((placed, limits)) = partners.and_then(|partners| partners.tree) else {
             return false;
         };

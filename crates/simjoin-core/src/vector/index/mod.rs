@@ -31,4 +31,4 @@ pub(in crate::vector) mod tests;
 pub(super) use built::VectorIndex;
 pub(super) use cursor::CURSOR_BYTES;
 pub(super) use prepared::PreparedIndex;
-pub(super) use sample::{SampledIndex, least_of_index, sample};
+pub(super) use sample::{KeptIndex, SampledIndex, least_of_index, sample};

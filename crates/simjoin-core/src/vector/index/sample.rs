@@ -2,12 +2,15 @@
 
 use std::sync::Arc;
 
+use parking_lot::Mutex;
+
 use super::boxes::PANEL;
 use super::built::{VectorIndex, best_dims};
 use super::images::{Axes, MOST_PLAIN};
 use super::visit::{PanelHit, Visit, go_on};
 use crate::engine::{ItemId, MatchNeed, MatchSpec, Pairing, PrepareContext};
 use crate::error::Result;
+use crate::memory::Reservation;
 use crate::simd::Simd;
 use crate::util::evenly::Evenly;
 use crate::vector::bounds::{Frame, Rounded};
@@ -119,6 +122,11 @@ pub(in crate::vector) fn sample(
     /// Estimates are off by less.
     const OFF: f64 = 2.0;
     let (count, d) = (vectors.len() as usize, widest(vectors));
+    if let Some(index) = KeptIndex::of(vectors, context) {
+        let frame = index.frame.within(threshold);
+        let nanos = visiting(vectors, spec, visits(&index, &frame, spec, f64::INFINITY));
+        return Ok((nanos < pairs).then_some(SampledIndex { index, nanos }));
+    }
     if pairs < 4.0 * making(count as f64, d) {
         return Ok(None);
     }
@@ -144,7 +152,7 @@ pub(in crate::vector) fn sample(
         // A whole index has narrower panels, of which a probe meets no fewer.
         let most = panels.min(MOST_SHARE * (FIRST / PANEL) as f64);
         let step = count / FIRST;
-        let met = visits(&some, spec, most);
+        let met = visits(&some, &some.frame, spec, most);
         context.reservation.shrink(some.bytes);
         // Of the whole index images leave as much of the points open.
         let least = ProbeCosts { open: met.open * step as f64, ..met };
@@ -156,12 +164,41 @@ pub(in crate::vector) fn sample(
         context.cancel.check()?;
         return Ok(None);
     };
-    let nanos = visiting(vectors, spec, visits(&index, spec, f64::INFINITY));
+    let nanos = visiting(vectors, spec, visits(&index, &index.frame, spec, f64::INFINITY));
     if nanos >= pairs {
         context.reservation.shrink(index.bytes);
         return Ok(None);
     }
-    Ok(Some(SampledIndex { index: Arc::new(index), nanos }))
+    let index = Arc::new(index);
+    KeptIndex::keep(&index, context);
+    Ok(Some(SampledIndex { index, nanos }))
+}
+
+/// The index of the vectors of a join, for joins by other thresholds.
+#[derive(Debug, Default)]
+pub(in crate::vector) struct KeptIndex(Mutex<Option<(Arc<VectorIndex>, Reservation)>>);
+
+impl KeptIndex {
+    /// The index of these vectors, where a join has left it.
+    pub(in crate::vector) fn of(
+        vectors: &Arc<Vectors>,
+        context: PrepareContext<'_>,
+    ) -> Option<Arc<VectorIndex>> {
+        let kept = context.kept?.get::<Self>();
+        let kept = kept.0.lock();
+        let index = kept.as_ref().map(|(index, _)| index);
+        index.filter(|index| Arc::ptr_eq(&index.vectors, vectors)).cloned()
+    }
+
+    /// Leaves an index to other joins, where there are any, with the memory that it has taken.
+    pub(in crate::vector) fn keep(index: &Arc<VectorIndex>, context: PrepareContext<'_>) {
+        let Some(kept) = context.kept else { return };
+        let memory = context.reservation.new_empty();
+        if memory.try_grow(index.bytes).is_ok() {
+            context.reservation.shrink(index.bytes);
+            *kept.get::<Self>().0.lock() = Some((Arc::clone(index), memory));
+        }
+    }
 }
 
 /// Whether more than a share of the vectors lie within reach of a probe in the dimensions of boxes alone, as a
@@ -231,7 +268,7 @@ fn is_hopeless(
 
 /// Sends some probes through an index. The rest are left out once so many panels have been met that a probe meets
 /// more than `most` on average in any case.
-fn visits(index: &VectorIndex, spec: &MatchSpec, most: f64) -> ProbeCosts {
+fn visits(index: &VectorIndex, frame: &Frame, spec: &MatchSpec, most: f64) -> ProbeCosts {
     let vectors = &index.vectors;
     let (mut nodes, mut panels, mut open, mut probes) = (0, 0, 0, 0.0);
     let (mut point, mut image, mut hits) = (vec![], [0.0; LANES], vec![]);
@@ -246,8 +283,8 @@ fn visits(index: &VectorIndex, spec: &MatchSpec, most: f64) -> ProbeCosts {
         probes += 1.0;
         point.clear();
         point.resize(vectors.dimensions(item) as usize, 0.0);
-        let rounded = index.frame.point(vectors, item, point.iter_mut());
-        let partners = index.partners(run, rounded, None);
+        let rounded = frame.point(vectors, item, point.iter_mut());
+        let partners = index.partners(frame, run, rounded, None);
         let Some((placed, limits)) = partners.tree else {
             panels += partners.others.len() as u64;
             continue;
@@ -305,8 +342,7 @@ mod tests {
         let cancel = CancelFlag::default();
         let in_time = |pairs: f64, wide: usize, bound: f64| {
             let (reservation, cancel) = (&reservation, &cancel);
-            let context =
-                PrepareContext { reservation, cancel, threads: Threads::small(2), probes: None };
+            let context = PrepareContext::new(reservation, cancel, Threads::small(2));
             let threshold = Threshold::new(Metric::Euclidean, bound);
             is_hopeless(&vectors(wide), threshold, (pairs, 0.3), context).unwrap()
         };
@@ -326,12 +362,7 @@ mod tests {
         let pool = Budget::unlimited();
         let reservation = pool.reservation();
         let cancel = CancelFlag::default();
-        let context = PrepareContext {
-            reservation: &reservation,
-            cancel: &cancel,
-            threads: Threads::small(2),
-            probes: None,
-        };
+        let context = PrepareContext::new(&reservation, &cancel, Threads::small(2));
         let spec = spec_of(Simd::detect());
         let sampled = |wide, bound| {
             let threshold = Threshold::new(Metric::Euclidean, bound);

@@ -113,8 +113,7 @@ pub(in crate::vector) fn found(
     let pool = Budget::unlimited();
     let reservation = pool.reservation();
     let cancel = CancelFlag::default();
-    let context =
-        PrepareContext { reservation: &reservation, cancel: &cancel, threads, probes: None };
+    let context = PrepareContext::new(&reservation, &cancel, threads);
     let joining = Joining { threshold, orders: ArgumentOrder::of(spec, Side::Left), spec: *spec };
     let mut join = VectorJoin::new(Arc::clone(build), joining);
     let terms = Terms { is_only: true, open_device: None, context };
@@ -239,12 +238,7 @@ fn several_threads_make_the_same_index() {
         let threshold = Threshold::new(Metric::Euclidean, 0.1);
         let frame = Frame::of(&vectors, threshold, &cancel).unwrap();
         let [one, four] = [1, 4].map(|threads| {
-            let context = PrepareContext {
-                reservation: &reservation,
-                cancel: &cancel,
-                threads: Threads::small(threads),
-                probes: None,
-            };
+            let context = PrepareContext::new(&reservation, &cancel, Threads::small(threads));
             let index = VectorIndex::of(Arc::clone(&vectors), frame.clone(), 1, context).unwrap();
             format!("{index:?}")
         });
@@ -260,12 +254,7 @@ fn rows_of_another_input_are_taken_by_their_work() {
     let pool = Budget::unlimited();
     let reservation = pool.reservation();
     let cancel = CancelFlag::default();
-    let context = PrepareContext {
-        reservation: &reservation,
-        cancel: &cancel,
-        threads: Threads::small(1),
-        probes: None,
-    };
+    let context = PrepareContext::new(&reservation, &cancel, Threads::small(1));
     let threshold = Threshold::new(Metric::Euclidean, 0.1);
     // Other forms take less time for a row.
     let spec = spec_of(Simd::named("portable").unwrap());

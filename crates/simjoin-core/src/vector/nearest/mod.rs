@@ -14,7 +14,7 @@ pub use self::on_devices::{Declined, NearestOnDevices, NearestVectors, SideNumbe
 use self::side::SideColumn;
 use super::bands::{Bands, NeighbourBand};
 use super::metric::Metric;
-use crate::engine::{DeviceChoice, NeighbourRequest, NeighbourSearch, Neighbours};
+use crate::engine::{DeviceChoice, NeighbourRequest, NeighbourSearch, Neighbours, Round, Way};
 use crate::error::Result;
 
 /// Whether the work is enough for a device that nobody insists on.
@@ -142,7 +142,7 @@ fn in_rows(
     let is_identity = (0..right.count()).all(|column| row_of(column) == column);
     let (starts, counts) = (vec![0; count], vec![0; count]);
     let (partners, values, memory) = (vec![], vec![], vec![]);
-    let mut neighbours = Neighbours { starts, counts, partners, values, device, memory };
+    let mut neighbours = Neighbours { starts, counts, partners, values, rounds: vec![], memory };
     for NeighbourBand { rows, starts, counts, columns, values, memory, .. } in bands {
         neighbours.memory.push(memory);
         let before = neighbours.partners.len() as u32;
@@ -168,5 +168,9 @@ fn in_rows(
             }
         }
     }
+    let not_served =
+        neighbours.counts.iter().filter(|count| **count == Neighbours::NOT_SERVED).count();
+    let (way, served) = (Way::AtOnce(device), count - not_served);
+    neighbours.rounds.push(Round { way, rows: count, served });
     neighbours
 }

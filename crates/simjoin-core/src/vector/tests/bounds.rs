@@ -232,12 +232,7 @@ fn products_of_bytes_prove_only_what_is_true() {
         let case = case(&mut rng, round);
         let threshold = case.threshold;
         let cancel = CancelFlag::default();
-        let context = PrepareContext {
-            reservation: &memory,
-            cancel: &cancel,
-            threads: Threads::small(1),
-            probes: None,
-        };
+        let context = PrepareContext::new(&memory, &cancel, Threads::small(1));
         let chosen = NumberForm::of(&case.sides[0], threshold, &spec, context).unwrap();
         assert_eq!(memory.size(), 0);
         let of_choice = match chosen {

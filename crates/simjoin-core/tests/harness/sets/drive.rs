@@ -102,12 +102,7 @@ impl Sides {
         what: &dyn Fn() -> String,
     ) -> Box<dyn Cursor> {
         let (reservation, cancel) = (reservation(), CancelFlag::default());
-        let context = PrepareContext {
-            reservation: &reservation,
-            cancel: &cancel,
-            threads: Threads::small(2),
-            probes: None,
-        };
+        let context = PrepareContext::new(&reservation, &cancel, Threads::small(2));
         let mut join = self.join(&spec);
         let terms = Terms { is_only: false, open_device: None, context };
         let estimate = strategy.estimate(&mut join, &terms).unwrap();

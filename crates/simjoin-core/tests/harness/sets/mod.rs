@@ -146,12 +146,7 @@ impl Sides {
     /// A join with a sample.
     pub(crate) fn join(&self, spec: &JoinSpec) -> SetJoin {
         let (reservation, cancel) = (reservation(), CancelFlag::default());
-        let context = PrepareContext {
-            reservation: &reservation,
-            cancel: &cancel,
-            threads: Threads::small(2),
-            probes: None,
-        };
+        let context = PrepareContext::new(&reservation, &cancel, Threads::small(2));
         let mut join = self.join_of(spec, 1e9, context);
         join.sample(context).unwrap();
         join
@@ -187,12 +182,7 @@ impl Sides {
         spec: &JoinSpec,
     ) -> Result<Box<dyn AnyChoice>> {
         let (reservation, cancel) = (reservation(), CancelFlag::default());
-        let context = PrepareContext {
-            reservation: &reservation,
-            cancel: &cancel,
-            threads: Threads::small(2),
-            probes: None,
-        };
+        let context = PrepareContext::new(&reservation, &cancel, Threads::small(2));
         let self_join = Arc::ptr_eq(&self.build, &self.probe);
         let on_failure = Arc::new(|_| {});
         let request = DeviceRequest { choice: device, self_join, work: f64::INFINITY, on_failure };

@@ -60,12 +60,7 @@ fn estimate(build: &Arc<Vectors>, spec: MatchSpec, open: bool) -> (VectorJoin, [
     let pool = Budget::unlimited();
     let reservation = pool.reservation();
     let cancel = CancelFlag::default();
-    let context = PrepareContext {
-        reservation: &reservation,
-        cancel: &cancel,
-        threads: Threads::small(4),
-        probes: None,
-    };
+    let context = PrepareContext::new(&reservation, &cancel, Threads::small(4));
     let joining =
         Joining { threshold: THRESHOLD, orders: ArgumentOrder::of(&spec, Side::Left), spec };
     let mut join = VectorJoin::new(Arc::clone(build), joining);
@@ -133,12 +128,7 @@ fn the_cpu_is_sampled_where_devices_refuse() {
     let pool = Budget::unlimited();
     let reservation = pool.reservation();
     let cancel = CancelFlag::default();
-    let context = PrepareContext {
-        reservation: &reservation,
-        cancel: &cancel,
-        threads: Threads::small(4),
-        probes: None,
-    };
+    let context = PrepareContext::new(&reservation, &cancel, Threads::small(4));
     let call = Call { function: Metric::Euclidean.function(), first: Side::Left };
     let types = DataType::new_list(DataType::Float64, true);
     let family = VectorFamily::default().with_devices(STRATEGIES, None);

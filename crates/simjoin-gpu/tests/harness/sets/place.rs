@@ -83,12 +83,7 @@ impl Sides {
         beside: usize,
     ) -> (Result<MatchBuffer>, Vec<String>) {
         let (unlimited, cancel) = (reservation(), CancelFlag::default());
-        let context = PrepareContext {
-            reservation: &unlimited,
-            cancel: &cancel,
-            threads: Threads::small(2),
-            probes: None,
-        };
+        let context = PrepareContext::new(&unlimited, &cancel, Threads::small(2));
         let mut join = self.join_of(&spec, 0.0, context);
         let terms = Terms { is_only: false, open_device: None, context };
         let estimate = strategy.estimate(&mut join, &terms).unwrap();

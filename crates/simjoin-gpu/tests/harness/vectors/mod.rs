@@ -279,12 +279,7 @@ impl Sides {
             }
         }
         let (memory, cancel) = (reservation(), CancelFlag::default());
-        let context = PrepareContext {
-            reservation: &memory,
-            cancel: &cancel,
-            threads: Threads::small(2),
-            probes: None,
-        };
+        let context = PrepareContext::new(&memory, &cancel, Threads::small(2));
         let joining = self.joining(threshold, spec);
         let prepared = match (drive.prepare)(&self.build, joining, &join, context) {
             Err(_) if !drive.demanded => {

@@ -217,12 +217,7 @@ mod tests {
         for (room, most) in [(usize::MAX, 8), (5 * counters, 4), (counters, 1)] {
             let pool = Budget::new(room);
             let reservation = pool.reservation();
-            let context = PrepareContext {
-                reservation: &reservation,
-                cancel: &cancel,
-                threads: Threads::small(8),
-                probes: None,
-            };
+            let context = PrepareContext::new(&reservation, &cancel, Threads::small(8));
             let (ranges, bytes) = shares(&build, context).unwrap();
             assert_eq!((ranges.len(), bytes), (most, most * counters));
             assert_eq!(reservation.size(), bytes);
@@ -232,12 +227,7 @@ mod tests {
         }
         let pool = Budget::new(counters - 1);
         let reservation = pool.reservation();
-        let context = PrepareContext {
-            reservation: &reservation,
-            cancel: &cancel,
-            threads: Threads::small(8),
-            probes: None,
-        };
+        let context = PrepareContext::new(&reservation, &cancel, Threads::small(8));
         assert!(shares(&build, context).is_err());
     }
 }
