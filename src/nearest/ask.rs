@@ -259,7 +259,8 @@ impl InMemorySearch {
                 for at in first..places.len().min(first + CHUNK) {
                     let Some((partners, values)) = found.of(at) else { continue };
                     let keys = values.iter().map(|value| key_of(*value, run.join.order));
-                    let within = partners.iter().zip(keys).filter(|(_, key)| *key <= bound);
+                    // The nearest last: a heap takes them without moving others.
+                    let within = partners.iter().zip(keys).rev().filter(|(_, key)| *key <= bound);
                     best.offer(within.map(|(row, key)| (places[at], run.rank_of(*row), key)));
                 }
                 best.settle()

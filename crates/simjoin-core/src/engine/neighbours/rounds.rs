@@ -4,6 +4,8 @@
 //! neighbours among them: its `k`-th best score is within the bound. The other left rows are joined with the same
 //! right items by a wider bound. The last bound is that of the request.
 
+use std::cell::OnceCell;
+
 use super::bounds::RoundBounds;
 use super::search::SearchedRows;
 use super::served::{ItemSearch, place_of};
@@ -38,7 +40,8 @@ pub(super) fn find_by_items(
     let matcher = family.bind(request.predicate, request.sides.map(|side| side.bound()))?;
     matcher.admit(request.strategy, request.device)?;
     let right = RightItems::read(matcher.as_ref(), request)?;
-    let rounds = Rounds { family, request, matcher: matcher.as_ref(), right: &right };
+    let matcher = matcher.as_ref();
+    let rounds = Rounds { family, request, matcher, right: &right, sample: OnceCell::new() };
     rounds.run(active, found)
 }
 
@@ -49,6 +52,8 @@ struct Rounds<'a> {
     /// The predicate of the last round.
     matcher: &'a dyn AnyMatcher,
     right: &'a RightItems,
+    /// The items of some right rows, once they are needed.
+    sample: OnceCell<RightItems>,
 }
 
 impl Rounds<'_> {
@@ -216,8 +221,15 @@ impl Rounds<'_> {
             itself: false,
             ..*request
         };
-        let right = RightItems::read(self.matcher, &sample)?;
-        let rounds = Rounds { request: &sample, right: &right, ..*self };
+        let right = match self.sample.get() {
+            Some(right) => right,
+            None => {
+                let right = RightItems::read(self.matcher, &sample)?;
+                self.sample.get_or_init(|| right)
+            }
+        };
+        let Self { family, matcher, .. } = *self;
+        let rounds = Rounds { family, request: &sample, matcher, right, sample: OnceCell::new() };
         let mut found = Neighbours::none(&sample)?;
         let (searched, _) = rounds.join(&lefts, None, false)?;
         searched.found.into_iter().for_each(|rows| rows.enter(&sample, &mut found));
