@@ -80,6 +80,7 @@ pub(super) fn meeting(
     let mut met = Neighbours::none(request)?;
     met.memory[0].try_grow(found.partners.len() * (size_of::<(u32, bool)>() + size_of::<f64>()))?;
     let mut holds = parts.into_iter().flatten();
+    let mut again = 0;
     for place in 0..found.counts.len() {
         let Some((partners, values)) = found.of(place) else { continue };
         let start = met.partners.len();
@@ -99,12 +100,15 @@ pub(super) fn meeting(
         } else {
             met.partners.truncate(start);
             met.values.truncate(start);
+            again += 1;
         }
     }
     met.rounds = found.rounds;
-    let not_served = met.counts.iter().filter(|count| **count == Neighbours::NOT_SERVED).count();
-    if let Some(round) = met.rounds.last_mut() {
-        round.served = round.rows - not_served;
+    // The last searches have served the rows that take part again.
+    for round in met.rounds.iter_mut().rev() {
+        let of_round = again.min(round.served);
+        round.served -= of_round;
+        again -= of_round;
     }
     Ok(met)
 }

@@ -61,7 +61,7 @@ impl Rounds<'_> {
         let mut asks = self.may_find_at_once(active.len());
         // A search that takes less time than any join needs no sample.
         if asks && let Some(searched) = self.at_once(&active, None)? {
-            self.enter(searched, Way::AtOnce("cpu".to_string()), &mut active, found);
+            self.enter(searched, Way::AtOnce("cpu".to_string()), &mut active, found)?;
             asks = false;
         }
         let mut bounds = RoundBounds::new(self.request);
@@ -69,7 +69,7 @@ impl Rounds<'_> {
             let rows = [active.len(), self.right_rows().len()];
             let bound = bounds.next(rows, || self.sampled(&active))?;
             let (searched, way) = self.join(&active, bound, std::mem::take(&mut asks))?;
-            self.enter(searched, way, &mut active, found);
+            self.enter(searched, way, &mut active, found)?;
         }
         Ok(())
     }
@@ -85,21 +85,28 @@ impl Rounds<'_> {
     }
 
     /// Enters what a search has found of the active rows. Its other rows stay active.
+    ///
+    /// # Errors
+    ///
+    /// A resources error where there are too many neighbours for their places.
     fn enter(
         &self,
         SearchedRows { found, others }: SearchedRows,
         way: Way,
         active: &mut Vec<u32>,
         to: &mut Neighbours,
-    ) {
+    ) -> Result<()> {
         let rows = active.len();
         // A row without an item has no neighbours.
         for place in active.iter().filter_map(|row| place_of(self.request, *row)) {
             to.counts[place] = 0;
         }
-        found.into_iter().for_each(|found| found.enter(self.request, to));
+        for found in found {
+            found.enter(self.request, to)?;
+        }
         *active = others;
         to.rounds.push(Round { way, rows, served: rows - active.len() });
+        Ok(())
     }
 
     /// Searches for the nearest partners of items, where a strategy does so in less time than `joins`.
@@ -232,7 +239,9 @@ impl Rounds<'_> {
         let rounds = Rounds { family, request: &sample, matcher, right, sample: OnceCell::new() };
         let mut found = Neighbours::none(&sample)?;
         let (searched, _) = rounds.join(&lefts, None, false)?;
-        searched.found.into_iter().for_each(|rows| rows.enter(&sample, &mut found));
+        for rows in searched.found {
+            rows.enter(&sample, &mut found)?;
+        }
         let best = TopK::try_new(lefts.len(), sizes.count, false, request.reservation.new_empty())?;
         for place in 0..lefts.len() {
             let Some((partners, values)) = found.of(place) else { continue };

@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::sides::RightItems;
 use super::{NeighbourRequest, Neighbours, PairCondition};
 use crate::engine::{AnyMatcher, ItemId, MatchSpec, PreparedJoin, RowGroups};
-use crate::error::Result;
+use crate::error::{Result, resources_err};
 use crate::memory::{Memory, Reservation};
 use crate::top::{Entry, ScoreKey, TopK, key_of, score_of};
 
@@ -56,6 +56,7 @@ impl FoundRows {
     /// When memory is refused.
     pub(super) fn add(&mut self, partners: &[u32], value: f64) -> Result<()> {
         let needed = self.partners.len() + partners.len();
+        check_count(needed)?;
         if needed > self.partners.capacity() {
             let more = needed.max(2 * self.partners.capacity()) - self.partners.len();
             self.memory.try_grow(more * (size_of::<u32>() + size_of::<f64>()))?;
@@ -87,7 +88,12 @@ impl FoundRows {
     }
 
     /// Enters the rows among those of a request.
-    pub(super) fn enter(self, request: &NeighbourRequest<'_>, to: &mut Neighbours) {
+    ///
+    /// # Errors
+    ///
+    /// A resources error where there are too many neighbours for their places.
+    pub(super) fn enter(self, request: &NeighbourRequest<'_>, to: &mut Neighbours) -> Result<()> {
+        check_count(to.partners.len() + self.partners.len())?;
         let before = to.partners.len() as u32;
         for (row, Range { start, end }) in self.rows {
             if let Some(place) = place_of(request, row) {
@@ -97,6 +103,15 @@ impl FoundRows {
         to.partners.extend(self.partners);
         to.values.extend(self.values);
         to.memory.push(self.memory);
+        Ok(())
+    }
+}
+
+/// Fails where so many neighbours have no places of 32 bits: fewer left rows have fewer.
+fn check_count(neighbours: usize) -> Result<()> {
+    match neighbours > u32::MAX as usize {
+        true => resources_err!("{neighbours} neighbours are more than 2^32"),
+        false => Ok(()),
     }
 }
 
