@@ -41,7 +41,6 @@ pub(super) struct Right {
     current: Option<Window>,
     memory: Arc<MemoryReservation>,
     budget: SearchBudget,
-    /// The bytes of a window of rows on disk, and the rows of one of rows in memory.
     most: WindowSize,
     /// The pieces of the window that was made last.
     last_pieces: usize,
@@ -53,10 +52,10 @@ enum RowStore {
     Disk(Stored),
 }
 
-/// The most that a window holds.
+/// The most that a window holds: the pieces of rows on disk, the rows of those in memory.
 #[derive(Debug, Clone, Copy)]
 struct WindowSize {
-    bytes: usize,
+    pieces: usize,
     rows: usize,
 }
 
@@ -110,7 +109,7 @@ impl Right {
             Some(stored) if stored.pieces() > 0 => RowStore::Disk(stored),
             _ => RowStore::Memory(Arc::new(builder.finish())),
         };
-        let most = WindowSize { bytes: budget.window(), rows: usize::MAX };
+        let most = WindowSize { pieces: usize::MAX, rows: usize::MAX };
         Ok(Self { rows, current: None, memory, budget, most, last_pieces: 1 })
     }
 
@@ -166,8 +165,11 @@ impl Right {
                 rows > 1
             }
             RowStore::Disk(_) => {
-                self.most.bytes /= 2;
-                self.last_pieces > 1
+                // Own rows are such a window, too.
+                let pieces = self.last_pieces;
+                self.most.pieces = (pieces / 2).max(1);
+                self.last_pieces = self.most.pieces;
+                pieces > 1
             }
         }
     }
@@ -217,8 +219,16 @@ impl Right {
         let is_at_start = |window: &&Window| {
             window.pieces.start == pieces.start && window.pieces.end <= pieces.end
         };
+        let most_end = pieces.start.saturating_add(self.most.pieces);
         if let Some(window) = own.filter(is_at_start) {
-            return Ok(window.clone());
+            let end = window.pieces.end.min(most_end);
+            self.last_pieces = end - pieces.start;
+            if end == window.pieces.end {
+                return Ok(window.clone());
+            }
+            let rows = stored.first_row(end) - window.first as usize;
+            let table = Arc::new(window.table.slice(0..rows));
+            return Ok(Window { table, first: window.first, pieces: pieces.start..end });
         }
         if let Some(window) = self.current.as_ref().filter(is_at_start) {
             return Ok(window.clone());
@@ -227,7 +237,8 @@ impl Right {
         // Own rows are a window of their own.
         let next = own.map(|own| own.pieces.start).filter(|start| pieces.contains(start));
         let end = next.filter(|start| *start > pieces.start).unwrap_or(pieces.end);
-        let (bytes, rows) = (self.most.bytes, self.budget.piece_rows());
+        let end = end.min(most_end);
+        let (bytes, rows) = (self.budget.window(), self.budget.piece_rows());
         let first = stored.first_row(pieces.start) as u32;
         let (table, pieces) = stored.read(pieces.start..end, bytes, rows, &self.memory).await?;
         self.last_pieces = pieces.len();
@@ -241,5 +252,80 @@ impl Reading {
     fn writer(&self, budget: &SearchBudget, input: &SendableRecordBatchStream) -> Result<Writer> {
         let memory = self.memory.new_empty();
         Writer::try_new(input.schema(), budget, &self.context, &self.metrics, memory)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::array::{Int64Array, RecordBatch};
+    use arrow::datatypes::{DataType, Field, Schema};
+    use datafusion::execution::memory_pool::MemoryConsumer;
+    use datafusion::execution::runtime_env::RuntimeEnvBuilder;
+    use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+    use futures::stream;
+
+    use super::*;
+    use crate::config::{SimJoinOptions, SpillChoice};
+
+    /// The right side of `rows` rows, under a limit of 1 MiB.
+    async fn right(rows: i64, spill: SpillChoice) -> Result<Right> {
+        let runtime = RuntimeEnvBuilder::new().with_memory_limit(1 << 20, 1.0).build_arc()?;
+        let pool = &runtime.memory_pool;
+        let options = SimJoinOptions { spill, ..SimJoinOptions::default() };
+        let reading = Reading {
+            budget: SearchBudget::new(pool, &options),
+            memory: Arc::new(MemoryConsumer::new("test").register(pool)),
+            context: Arc::new(TaskContext::default().with_runtime(Arc::clone(&runtime))),
+            metrics: ExecutionPlanMetricsSet::new(),
+        };
+        let schema = Arc::new(Schema::new(vec![Field::new("id", DataType::Int64, false)]));
+        let batch = |first: i64| {
+            let ids = Int64Array::from_iter_values(first..rows.min(first + 1_000));
+            Ok(RecordBatch::try_new(Arc::clone(&schema), vec![Arc::new(ids)])?)
+        };
+        let batches: Vec<_> = (0..rows).step_by(1_000).map(batch).collect();
+        let input = RecordBatchStreamAdapter::new(Arc::clone(&schema), stream::iter(batches));
+        Right::read(Box::pin(input), true, &reading).await
+    }
+
+    /// All rows are in some window, whose size falls until it cannot, also where the window is that of left rows.
+    #[tokio::test]
+    async fn windows_become_smaller_to_the_last() -> Result<()> {
+        for (rows, spill, least) in
+            [(60_000, SpillChoice::Always, 1_000), (5_000, SpillChoice::Auto, 1)]
+        {
+            let mut right = right(rows, spill).await?;
+            assert_eq!(right.is_on_disk(), spill == SpillChoice::Always);
+            let own = match &right.rows {
+                RowStore::Memory(_) => right.window(0..1, None).await?,
+                RowStore::Disk(stored) => {
+                    let most = usize::MAX;
+                    let (table, pieces) = stored.read(0..4, most, most, &right.memory).await?;
+                    Window { table: Arc::new(table), first: 0, pieces }
+                }
+            };
+            let mut before = usize::MAX;
+            loop {
+                let (mut next, mut all) = (0, 0);
+                while next < right.pieces() {
+                    let window = right.window(next..right.pieces(), Some(&own)).await?;
+                    assert_eq!(window.first as usize, all);
+                    (next, all) = (window.pieces.end, all + window.table.rows());
+                }
+                assert_eq!(all, rows as usize);
+                let first = right.window(0..right.pieces(), Some(&own)).await?;
+                assert!(first.table.rows() < before);
+                before = first.table.rows();
+                if before < 200 || !right.narrow() {
+                    break;
+                }
+            }
+            assert!(
+                before < own.table.rows() && before >= least,
+                "{before} of {}",
+                own.table.rows()
+            );
+        }
+        Ok(())
     }
 }

@@ -131,7 +131,9 @@ impl TopK {
 
     /// The key of the worst entry that a row may still take; `None` where it lacks some.
     pub fn bound(&self, row: u32) -> Option<ScoreKey> {
-        self.worst(row).filter(|_| self.is_full(row))
+        let shard = self.shards[row as usize / SHARD_ROWS].lock();
+        let row = row as usize % SHARD_ROWS;
+        (shard.counts[row] as usize == self.count).then(|| shard.keys[row * self.count])
     }
 
     /// Whether an entry of this key may change those of a row.

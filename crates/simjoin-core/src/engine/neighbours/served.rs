@@ -107,7 +107,11 @@ impl FoundRows {
     }
 }
 
-/// Fails where so many neighbours have no places of 32 bits: fewer left rows have fewer.
+/// Checks that 32 bits tell the places of so many neighbours apart.
+///
+/// # Errors
+///
+/// A resources error, upon which SQL searches for fewer left rows at a time.
 fn check_count(neighbours: usize) -> Result<()> {
     match neighbours > u32::MAX as usize {
         true => resources_err!("{neighbours} neighbours are more than 2^32"),
