@@ -24,7 +24,7 @@ use crate::util::cancel::CancelFlag;
 use crate::util::parallel::Threads;
 
 /// Pairs of rows of a blocking key from which on a family is asked for them by themselves.
-const LEAST_PAIRS: Size = Size { usual: 1 << 16, small: 1 };
+const LEAST_PAIRS: Size = Size { usual: 1 << 12, small: 1 };
 
 /// Left rows whose neighbours are offered together.
 const CHUNK: usize = 1 << 12;

@@ -21,7 +21,7 @@ use crate::memory::Memory;
 use crate::predicate::Order;
 use crate::top::{RoundSample, ScoreKey, TopK, key_of};
 use crate::tuning::Size;
-use crate::util::evenly::Evenly;
+use crate::util::evenly::one_of_each;
 
 /// Pairs of rows for which lists of single items are worth making.
 const LEAST_PAIRS: Size = Size { usual: 1_000_000, small: 1 };
@@ -217,7 +217,7 @@ impl Rounds<'_> {
         let rights = self.right_rows();
         let sizes =
             RoundSample::of([active.len(), rights.len()], request.count, request.threads.tuning);
-        let (lefts, rights) = (evenly(active, sizes.left), evenly(rights, sizes.right));
+        let (lefts, rights) = (some_of(active, sizes.left, 1), some_of(rights, sizes.right, 2));
         let mut sides = request.sides;
         (sides[0].rows, sides[1].rows) = (&lefts, &rights);
         let sample = NeighbourRequest {
@@ -254,8 +254,9 @@ impl Rounds<'_> {
     }
 }
 
-/// At most `count` of some numbers, evenly spread.
-fn evenly(numbers: &[u32], count: usize) -> Vec<u32> {
-    let places = Evenly::new(numbers.len() as u32, count as u32).iter();
+/// At most `count` of some numbers: one at random of each few that follow each other, as rows may repeat at equal
+/// distances.
+fn some_of(numbers: &[u32], count: usize, seed: u64) -> Vec<u32> {
+    let places = one_of_each(numbers.len(), numbers.len().div_ceil(count.max(1)), seed);
     places.map(|place| numbers[place as usize]).collect()
 }

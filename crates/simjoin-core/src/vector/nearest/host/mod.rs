@@ -76,7 +76,7 @@ pub(super) type BandsOrReason = std::result::Result<Bands, Option<String>>;
 
 /// Whether the CPU may find neighbours at once, and the work is enough for it.
 pub(super) fn pays(request: &NeighbourRequest<'_>) -> bool {
-    const LEAST: Size<f64> = Size { usual: 1e5, small: 1.0 };
+    const LEAST: Size<f64> = Size { usual: 4e3, small: 1.0 };
     let least = request.threads.tuning.size(LEAST);
     let [left, right] = request.sides.map(|side| side.rows.len());
     left as f64 * right as f64 >= least && request.count <= MOST_NEIGHBOURS
