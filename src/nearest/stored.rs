@@ -13,7 +13,8 @@ use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::execution::spill_file::SpillFile;
 use datafusion::physical_plan::SpillManager;
 use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
-use futures::StreamExt;
+use futures::stream::BoxStream;
+use futures::{StreamExt, TryStreamExt, stream};
 
 use super::budget::SearchBudget;
 use super::table::{RowTable, TableBuilder};
@@ -85,6 +86,15 @@ impl Stored {
 
     pub(super) fn schema(&self) -> &SchemaRef {
         self.manager.schema()
+    }
+
+    /// All rows, piece by piece.
+    pub(super) fn batches(self: Arc<Self>) -> BoxStream<'static, Result<RecordBatch>> {
+        let pieces = stream::iter(0..self.pieces.len()).map(move |piece| {
+            let file = Arc::clone(&self.pieces[piece].file);
+            self.manager.read_spill_as_stream_unbuffered(file, None)
+        });
+        pieces.try_flatten().boxed()
     }
 
     /// The number of the first row of a piece.

@@ -12,7 +12,6 @@ use datafusion::logical_expr::{Explain, Join, LogicalPlan};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_planner::{DefaultPhysicalPlanner, ExtensionPlanner, PhysicalPlanner};
 
-use super::distribute::ClusterPlanning;
 use super::physical::SimJoinPlanner;
 use crate::config::SimJoinOptions;
 use crate::exec::expected;
@@ -83,12 +82,7 @@ impl SimJoinQueryPlanner {
             push_into_joins(take_from_match(converted, &self.families)?)?,
             options.self_join,
         )?;
-        let connected = connect_pairs(shared)?;
-        // On a cluster the tasks of a join do not know of each other's pairs.
-        match ClusterPlanning::tasks_of(session.config()) {
-            Some(_) => Ok(connected),
-            None => limit_joins(connected),
-        }
+        limit_joins(connect_pairs(shared)?)
     }
 
     async fn choose(

@@ -94,6 +94,41 @@ async fn results_of_pairs_are_those_of_one_process() {
     }
 }
 
+/// Each task finds the first pairs of its own, of which the first of all are.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn first_pairs_are_those_of_one_process() {
+    let cluster = shared();
+    let texts = "SELECT value AS id, value % 3 AS k, left(md5(CAST(value % 900 AS VARCHAR)), \
+                 8 + value % 5) AS s FROM generate_series(1, 1500)";
+    let tables = [format!("CREATE TABLE t AS {texts}"), format!("CREATE TABLE u AS {texts}")];
+    for (right, further) in
+        [("t", ""), ("u", ""), ("u", " AND a.k = b.k"), ("t", " AND a.id < b.id")]
+    {
+        let query = format!(
+            "SELECT a.id, b.id AS other, levenshtein(a.s, b.s) AS d FROM t a SIMJOIN {right} b \
+             ON levenshtein(a.s, b.s) <= 4{further} ORDER BY d, other, a.id LIMIT 60"
+        );
+        let local = Session::default().context();
+        for table in &tables {
+            local.sql(table).await.expect("a table").collect().await.expect("rows");
+        }
+        let expected = rows(&local, &query).await;
+        for distribution in ["auto", "broadcast", "repartition"] {
+            let ctx = cluster.context();
+            for name in ["t", "u"] {
+                let batches = local.table(name).await.expect("a table").collect().await;
+                let batches = batches.expect("rows");
+                let table = MemTable::try_new(batches[0].schema(), vec![batches]);
+                ctx.register_table(name, Arc::new(table.expect("a table"))).expect("a new name");
+            }
+            set(&ctx, "simjoin.cluster_partitions", "3").await;
+            set(&ctx, "simjoin.distribution", distribution).await;
+            assert_contains(&explain(&ctx, &query).await, &["best=60"]);
+            assert_same_rows(&rows(&ctx, &query).await, &expected, &query);
+        }
+    }
+}
+
 /// Functions of texts travel as predicates, as scores and in residual conditions.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn joins_of_texts_are_those_of_one_process() {

@@ -1,21 +1,30 @@
-//! Inputs that are held in memory as far as they fit, and given on as inputs of a join.
+//! The rows of an input that are read several times: in memory, on disk, or still to be read.
 
 use std::sync::Arc;
 
-use arrow::array::RecordBatch;
+use arrow::array::{RecordBatch, UInt32Array};
+use arrow::compute::take_record_batch;
 use arrow::datatypes::SchemaRef;
 use datafusion::common::stats::Precision;
 use datafusion::common::utils::memory::get_record_batch_memory_size;
 use datafusion::common::{Result, Statistics};
-use datafusion::execution::SendableRecordBatchStream;
 use datafusion::execution::memory_pool::{MemoryLimit, MemoryPool, MemoryReservation};
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
-use futures::{StreamExt, stream};
+use futures::stream::BoxStream;
+use futures::{StreamExt, TryStreamExt, stream};
+use parking_lot::Mutex;
 
+use super::search::rows_of_sample;
 use crate::exec::expected;
+use crate::nearest::budget::SearchBudget;
+use crate::nearest::stored::{Stored, Writer};
 use crate::nearest::table::RowTable;
 use crate::operator::streams::StreamsExec;
+use crate::spec::Side;
+use crate::tuning::Tuning;
 
 /// Inputs may take this part of the memory that is left.
 const PART_OF_LIMIT: usize = 8;
@@ -31,56 +40,99 @@ pub(super) fn room(pool: &Arc<dyn MemoryPool>) -> usize {
     }
 }
 
-/// The rows of an input, each in memory or still to be read.
+/// The rows of an input.
 pub(super) struct HeldRows {
     schema: SchemaRef,
     batches: Vec<RecordBatch>,
+    /// The rows behind these that are on disk.
+    stored: Option<Arc<Stored>>,
     rows: usize,
-    /// The rows behind these; `None` where there are none.
-    rest: Option<SendableRecordBatchStream>,
+    /// The rows behind all of these; `None` where there are none. The lock is never held: streams are not shared.
+    rest: Mutex<Option<SendableRecordBatchStream>>,
+    /// The bytes of `batches`.
+    memory: MemoryReservation,
 }
 
 impl HeldRows {
     /// An input of which nothing has been read.
-    pub(super) fn unread(input: SendableRecordBatchStream) -> Self {
-        Self { schema: input.schema(), batches: vec![], rows: 0, rest: Some(input) }
+    pub(super) fn unread(input: SendableRecordBatchStream, memory: MemoryReservation) -> Self {
+        let (schema, batches) = (input.schema(), vec![]);
+        Self { schema, batches, stored: None, rows: 0, rest: Mutex::new(Some(input)), memory }
     }
 
-    /// Reads an input until `room` bytes or `memory` are used up. The bytes that are read count against both.
+    /// Reads an input until its rows take `room` bytes, or `memory` is refused.
     ///
     /// # Errors
     ///
     /// The errors of the input.
     pub(super) async fn read(
-        mut input: SendableRecordBatchStream,
-        room: &mut usize,
-        memory: &MemoryReservation,
+        input: SendableRecordBatchStream,
+        room: usize,
+        memory: MemoryReservation,
     ) -> Result<Self> {
-        let mut held = Self { schema: input.schema(), batches: vec![], rows: 0, rest: None };
-        while let Some(batch) = input.next().await {
+        let mut held = Self::unread(input, memory);
+        while let Some(mut input) = held.rest.get_mut().take() {
+            let Some(batch) = input.next().await else { break };
             let batch = batch?;
             let bytes = get_record_batch_memory_size(&batch);
             held.rows += batch.num_rows();
             held.batches.push(batch);
+            *held.rest.get_mut() = Some(input);
             // Rows have numbers of 32 bits.
-            let fits = bytes <= *room && held.rows <= u32::MAX as usize;
-            if !fits || memory.try_grow(bytes).is_err() {
-                held.rest = Some(input);
-                return Ok(held);
+            let fits = held.bytes() + bytes <= room && held.rows <= u32::MAX as usize;
+            if !fits || held.memory.try_grow(bytes).is_err() {
+                break;
             }
-            *room -= bytes;
         }
         Ok(held)
     }
 
-    /// Whether all rows are in memory.
-    pub(super) fn is_complete(&self) -> bool {
-        self.rest.is_none()
+    /// Writes the rows that are still to be read to disk.
+    ///
+    /// # Errors
+    ///
+    /// The errors of the input, and when rows cannot be written.
+    pub(super) async fn store(
+        &mut self,
+        budget: &SearchBudget,
+        context: &TaskContext,
+        metrics: &ExecutionPlanMetricsSet,
+    ) -> Result<()> {
+        let Some(mut input) = self.rest.get_mut().take() else { return Ok(()) };
+        let (schema, memory) = (Arc::clone(&self.schema), self.memory.new_empty());
+        let mut writer = Writer::try_new(schema, budget, context, metrics, memory)?;
+        while let Some(batch) = input.next().await {
+            let batch = batch?;
+            self.rows += batch.num_rows();
+            writer.push(batch)?;
+        }
+        self.stored = Some(Arc::new(writer.finish()?));
+        Ok(())
     }
 
-    /// The rows in memory.
+    /// Forgets the rows that have been read; the rows still to be read, where there are some.
+    pub(super) fn into_rest(self) -> Option<SendableRecordBatchStream> {
+        self.rest.into_inner()
+    }
+
+    /// Whether all rows have been read.
+    pub(super) fn is_complete(&self) -> bool {
+        self.rest.lock().is_none()
+    }
+
+    /// Whether all rows are in memory.
+    pub(super) fn is_in_memory(&self) -> bool {
+        self.is_complete() && self.stored.is_none()
+    }
+
+    /// The number of rows that have been read.
     pub(super) fn rows(&self) -> usize {
         self.rows
+    }
+
+    /// The bytes in memory.
+    pub(super) fn bytes(&self) -> usize {
+        self.memory.size()
     }
 
     /// The rows in memory as a table.
@@ -88,25 +140,74 @@ impl HeldRows {
         RowTable::of(Arc::clone(&self.schema), self.batches.clone())
     }
 
-    /// All rows of `input`, which has been read by `self`, as the input of a join.
-    pub(super) fn into_input(self, input: &Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
-        let mut statistics = match expected::statistics(input) {
-            Some(statistics) => statistics.as_ref().clone(),
-            None => Statistics::new_unknown(&self.schema),
-        };
-        if self.is_complete() {
-            statistics.num_rows = Precision::Exact(self.rows);
-        } else if statistics.total_byte_size == Precision::Absent {
-            let bytes = expected::bytes(input);
-            statistics.total_byte_size = bytes.map_or(Precision::Absent, Precision::Inexact);
-        }
-        let batches = stream::iter(self.batches.into_iter().map(Ok));
-        let rows = match self.rest {
-            Some(rest) => batches.chain(rest).boxed(),
+    /// The rows that have been read.
+    fn batches(&self) -> BoxStream<'static, Result<RecordBatch>> {
+        let batches = stream::iter(self.batches.clone().into_iter().map(Ok));
+        match &self.stored {
+            Some(stored) => batches.chain(Arc::clone(stored).batches()).boxed(),
             None => batches.boxed(),
-        };
-        let rows: SendableRecordBatchStream =
-            Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&self.schema), rows));
-        Arc::new(StreamsExec::new(self.schema, vec![rows]).with_statistics(statistics))
+        }
+    }
+
+    /// A part of the rows that have been read, as the rows of `side`. `memory` grows by them.
+    ///
+    /// # Errors
+    ///
+    /// When rows cannot be read, and when memory is refused.
+    pub(super) async fn sample(
+        &self,
+        side: Side,
+        tuning: Tuning,
+        memory: &MemoryReservation,
+    ) -> Result<RowTable> {
+        let numbers = rows_of_sample(self.rows, side as usize, tuning);
+        let (mut batches, mut first, mut next) = (vec![], 0, 0);
+        let mut all = self.batches();
+        while let Some(batch) = all.try_next().await? {
+            let end = first + batch.num_rows();
+            let of_batch = numbers[next..].iter().take_while(|number| (**number as usize) < end);
+            let places: UInt32Array = of_batch.map(|number| number - first as u32).collect();
+            (first, next) = (end, next + places.len());
+            if !places.is_empty() {
+                let some = take_record_batch(&batch, &places)?;
+                memory.try_grow(get_record_batch_memory_size(&some))?;
+                batches.push(some);
+            }
+        }
+        Ok(RowTable::of(Arc::clone(&self.schema), batches))
+    }
+
+    /// The rows that have been read as the input of a join, in place of `input`.
+    pub(super) fn plan(&self, input: &Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
+        let statistics = Statistics::new_unknown(&self.schema);
+        let statistics = Statistics { num_rows: Precision::Exact(self.rows), ..statistics };
+        self.plan_of(self.batches(), expected::statistics(input).as_deref().cloned(), statistics)
+    }
+
+    /// All rows as the input of a join, in place of `input`. Their memory is no longer reserved.
+    pub(super) fn into_plan(mut self, input: &Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
+        let Some(rest) = self.rest.get_mut().take() else { return self.plan(input) };
+        let mut statistics = Statistics::new_unknown(&self.schema);
+        let bytes = expected::bytes(input);
+        statistics.total_byte_size = bytes.map_or(Precision::Absent, Precision::Inexact);
+        let rows = self.batches().chain(rest).boxed();
+        self.plan_of(rows, expected::statistics(input).as_deref().cloned(), statistics)
+    }
+
+    fn plan_of(
+        &self,
+        rows: BoxStream<'static, Result<RecordBatch>>,
+        of_input: Option<Statistics>,
+        known: Statistics,
+    ) -> Arc<dyn ExecutionPlan> {
+        let mut statistics = of_input.unwrap_or_else(|| Statistics::new_unknown(&self.schema));
+        if known.num_rows != Precision::Absent {
+            statistics.num_rows = known.num_rows;
+        } else if statistics.total_byte_size == Precision::Absent {
+            statistics.total_byte_size = known.total_byte_size;
+        }
+        let schema = Arc::clone(&self.schema);
+        let rows = Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&schema), rows));
+        Arc::new(StreamsExec::new(schema, vec![rows]).with_statistics(statistics))
     }
 }

@@ -3,23 +3,33 @@
 //!
 //! ```text
 //! left, right ─► held in memory ─► a sample of both, joined ─► bound of the round
-//!                      │                                              │ wider, where a round
-//!                      │                                              ▼ finds fewer than k pairs
-//!                      ├────────────────────────────────────► similarity join ─► k pairs ─► output
-//!                      ▼ where it does not fit, or few pairs are expected
-//!              the join as planned
+//!                  or on disk                                      │ wider, where a round
+//!                      │                                           ▼ finds fewer than k pairs
+//!                      └────────────────────────────────► similarity join ─► k pairs ─► output
+//!
+//! held.rs       the rows of an input, which are read several times
+//! input.rs      both inputs: all rows, or the build side and a window of the others
+//! search.rs     joins of rows in memory, and of samples
+//! top.rs        the best pairs of these
+//! first.rs      the first pairs of all
+//! each_row.rs   the best pairs of each row
+//! one_to_one.rs a match of rows that are partners of one row each, by items.rs
+//! node.rs       the plan node
 //! ```
 //!
 //! A join by a bound finds every pair whose score is within it. Where these are k or more, the k best of
 //! all pairs are among them. Rows between the operator and the sort are not counted, nor is their order
-//! decided here: pairs whose score is that of the k-th are all given out, unless nothing else orders them.
+//! decided here: all pairs within the bound are given out.
 //!
-//! The best pairs of each row of a side are its neighbours (`each_row`), with all that tie. The pairs of a
-//! one-to-one match are taken by falling bounds (`one_to_one`) of items, which are rows that only their nodes
-//! tell apart (`items`).
+//! The first pairs of all are found in each task of a cluster among its own rows. The best pairs of each row of a
+//! side are its neighbours (`each_row`), with all that tie. The pairs of a one-to-one match are taken by falling
+//! bounds (`one_to_one`) of items, which are rows that only their nodes tell apart (`items`). Both need all rows in
+//! the memory of one process; otherwise the join runs as it was planned.
 
 mod each_row;
+mod first;
 mod held;
+mod input;
 mod items;
 mod node;
 mod one_to_one;

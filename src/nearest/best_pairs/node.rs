@@ -1,6 +1,7 @@
 //! The plan node.
 
 use std::fmt;
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use datafusion::common::tree_node::TreeNodeRecursion;
@@ -18,30 +19,34 @@ use datafusion::physical_plan::projection::{
 use datafusion::physical_plan::statistics::StatisticsArgs;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
-    ChildrenPropertiesMode, DisplayAs, DisplayFormatType, Distribution, ExecutionPlan,
-    InputDistributionRequirements, PlanProperties, ReplaceChildrenOptions,
+    ChildrenPropertiesMode, DisplayAs, DisplayFormatType, Distribution, EmptyRecordBatchStream,
+    ExecutionPlan, InputDistributionRequirements, PlanProperties, ReplaceChildrenOptions,
 };
 use futures::{StreamExt, TryStreamExt, stream};
 use parking_lot::Mutex;
 
-use super::held::{HeldRows, room};
+use super::first::FirstPairs;
+use super::held::room;
+use super::input::HeldInput;
 use super::one_to_one::is_matched;
 use super::search::{BestPairSearch, OnRound, SearchOutcome};
 use super::top::Pair;
-use crate::exec::{JoinInput, SetSimilarityJoinExec};
+use crate::exec::{JoinMode, SetSimilarityJoinExec};
 use crate::families::Families;
 use crate::nearest::output::PairOutput;
 use crate::operator::errors::is_out_of_memory;
 use crate::operator::once::OnceExecution;
-use crate::spec::{BestPairs, Side, SimilarityJoin, TieBreak};
+use crate::spec::{BestPairs, SimilarityJoin, TieBreak};
 
 /// A similarity join whose best pairs are needed.
 ///
 /// The output holds the best pairs, and may hold others: it is made for a sort with a limit above, for a
 /// filter of ranks, or for a one-to-one match.
 ///
-/// Memory: both inputs, where they take no more than an eighth of the memory that is left, or 2 GiB where
-/// there is no limit; otherwise the join runs as it was planned, on what was read and on the rest.
+/// Memory: rows of both inputs take no more than an eighth of the memory that is left, or 2 GiB where there is
+/// no limit. The first pairs of all are found among windows of the probe side, or, where the build side does not
+/// fit, among rows on disk. For other pairs the join runs as it was planned where not all rows fit, on what was
+/// read and on the rest.
 #[derive(Debug)]
 pub struct BestPairsExec {
     /// The join with all its pairs. It is not executed itself.
@@ -49,6 +54,7 @@ pub struct BestPairsExec {
     best: BestPairs,
     families: Families,
     metrics: ExecutionPlanMetricsSet,
+    /// For pairs other than the first of all.
     prepared: OnceExecution<BestPairsOutput>,
     ran: Arc<Mutex<LastRun>>,
 }
@@ -59,7 +65,7 @@ struct LastRun {
     rounds: Vec<String>,
     /// The last join.
     join: Option<Arc<SetSimilarityJoinExec>>,
-    /// The output is not that of the last join.
+    /// The rows of the output are not counted by the last join.
     has_pairs: bool,
 }
 
@@ -101,9 +107,16 @@ impl BestPairsExec {
     pub(crate) fn serves(plain: &SetSimilarityJoinExec, best: BestPairs) -> bool {
         !plain.properties().boundedness.is_unbounded()
             && match best {
-                BestPairs::First { .. } | BestPairs::OfEachRow { .. } => true,
+                BestPairs::First { .. } => true,
+                _ if plain.mode() != JoinMode::Shared => false,
+                BestPairs::OfEachRow { .. } => true,
                 BestPairs::OneToOne { nodes } => is_matched(plain, nodes),
             }
+    }
+
+    /// The pairs that are needed.
+    pub fn best(&self) -> BestPairs {
+        self.best
     }
 
     /// The join with all its pairs.
@@ -115,6 +128,46 @@ impl BestPairsExec {
         self.plain.properties().partitioning.partition_count()
     }
 
+    /// Notes the rounds of an execution.
+    fn on_round(&self) -> OnRound {
+        let count = MetricBuilder::new(&self.metrics).counter("rounds", 0);
+        let ran = Arc::clone(&self.ran);
+        Arc::new(move |round, join| {
+            count.add(1);
+            let mut ran = ran.lock();
+            ran.rounds.push(round);
+            ran.join = join;
+        })
+    }
+
+    /// The first pairs of all in a partition of the join, or in all of them.
+    fn first(
+        &self,
+        (count, any_tie): (NonZeroUsize, bool),
+        partition: usize,
+        context: Arc<TaskContext>,
+    ) -> SendableRecordBatchStream {
+        if self.plain.mode() == JoinMode::Shared {
+            if partition > 0 {
+                return Box::pin(EmptyRecordBatchStream::new(self.schema()));
+            }
+            *self.ran.lock() = LastRun::default();
+        }
+        self.ran.lock().has_pairs = true;
+        let memory = MemoryConsumer::new("BestPairs").register(context.memory_pool());
+        let find = FirstPairs {
+            plain: Arc::clone(&self.plain),
+            count: count.get(),
+            any_tie,
+            families: self.families.clone(),
+            context,
+            memory,
+            metrics: self.metrics.clone(),
+            on_round: self.on_round(),
+        };
+        find.run(partition)
+    }
+
     /// Finds the pairs, or the bound of the join that does.
     fn prepare(
         &self,
@@ -122,16 +175,7 @@ impl BestPairsExec {
     ) -> Result<impl Future<Output = Result<BestPairsOutput>> + Send + use<>> {
         let ran = Arc::clone(&self.ran);
         *ran.lock() = LastRun::default();
-        let count = MetricBuilder::new(&self.metrics).counter("rounds", 0);
-        let on_round: OnRound = Arc::new({
-            let ran = Arc::clone(&ran);
-            move |round, join| {
-                count.add(1);
-                let mut ran = ran.lock();
-                ran.rounds.push(round);
-                ran.join = join;
-            }
-        });
+        let on_round = self.on_round();
         let preparation = Preparation {
             plain: Arc::clone(&self.plain),
             best: self.best,
@@ -167,45 +211,24 @@ struct Preparation {
 impl Preparation {
     async fn run(self) -> Result<BestPairsOutput> {
         let consumer = MemoryConsumer::new("BestPairs").register(self.context.memory_pool());
-        let mut room = room(self.context.memory_pool());
-        let stream =
-            |side: Side| self.plain.input().side(side).execute(0, Arc::clone(&self.context));
-        let (first, second) = match self.plain.input() {
-            JoinInput::Itself { .. } => {
-                (HeldRows::read(stream(Side::Left)?, &mut room, &consumer).await?, None)
-            }
-            JoinInput::Two { build, .. } => {
-                // As the join reads them: without rows of the build side there is no other row to read.
-                let first = HeldRows::read(stream(*build)?, &mut room, &consumer).await?;
-                let second = stream(build.other())?;
-                let second = match first.is_complete() && first.rows() > 0 {
-                    true => HeldRows::read(second, &mut room, &consumer).await?,
-                    false => HeldRows::unread(second),
-                };
-                (first, Some((*build, second)))
-            }
-        };
-        let mut bound = self.plain.join().predicate.bound;
-        let has_all = second.as_ref().is_none_or(|(_, second)| second.is_complete());
-        if first.is_complete() && has_all {
-            let left = Arc::new(first.table());
-            let tables = match &second {
-                None => [Arc::clone(&left), left],
-                Some((Side::Left, second)) => [left, Arc::new(second.table())],
-                Some((Side::Right, second)) => [Arc::new(second.table()), left],
-            };
+        let (plain, memory) = (&self.plain, consumer.new_empty());
+        let room = room(self.context.memory_pool());
+        let held = HeldInput::read(Arc::clone(plain), 0, (&self.context, room), memory).await?;
+        let mut bound = plain.join().predicate.bound;
+        if held.is_in_memory() {
             let search = BestPairSearch {
-                join: self.plain.join().clone(),
-                tables,
-                itself: second.is_none(),
+                join: plain.join().clone(),
+                tables: held.tables(),
+                itself: held.is_itself(),
                 families: self.families.clone(),
-                options: self.plain.options().clone(),
+                options: plain.options().clone(),
+                mode: plain.mode(),
                 context: Arc::clone(&self.context),
                 memory: consumer.new_empty(),
                 on_round: Arc::clone(&self.on_round),
             };
             let found = match self.best {
-                BestPairs::First { count, any_tie } => search.run(count.get(), any_tie).await,
+                BestPairs::First { .. } => internal_err!("the first pairs of all are a stream"),
                 BestPairs::OfEachRow { count, side, ties } => {
                     search.run_for_each_row(count, side, ties).await
                 }
@@ -219,39 +242,12 @@ impl Preparation {
                 Err(error) => return Err(error),
             }
         }
-        drop(consumer);
-        self.join(bound, first, second).map(BestPairsOutput::Join)
-    }
-
-    /// The join by a bound. The rows that were read are no longer reserved, so that the join has as much memory
-    /// as the join as planned.
-    fn join(
-        &self,
-        bound: f64,
-        first: HeldRows,
-        second: Option<(Side, HeldRows)>,
-    ) -> Result<Arc<SetSimilarityJoinExec>> {
-        let plain = &self.plain;
-        let partitions = plain.properties().partitioning.partition_count();
-        let input = match second {
-            None => {
-                let input = first.into_input(plain.input().side(Side::Left));
-                JoinInput::Itself { input, partitions }
-            }
-            Some((build, second)) => {
-                let first = first.into_input(plain.input().side(build));
-                let second = second.into_input(plain.input().side(build.other()));
-                let (left, right) = match build {
-                    Side::Left => (first, second),
-                    Side::Right => (second, first),
-                };
-                JoinInput::Two { left, right, build, partitions }
-            }
-        };
+        // The rows that were read are no longer reserved, so that the join has as much memory as planned.
         let predicate = plain.join().predicate.with_bound(bound);
         let join = SimilarityJoin { predicate, ..plain.join().clone() };
-        let options = plain.options().clone();
-        Ok(Arc::new(SetSimilarityJoinExec::try_new(input, join, &self.families, options)?))
+        let (input, options) = (held.into_input()?, plain.options().clone());
+        let join = SetSimilarityJoinExec::try_new(input, join, &self.families, options)?;
+        Ok(BestPairsOutput::Join(Arc::new(join)))
     }
 }
 
@@ -297,6 +293,9 @@ impl ExecutionPlan for BestPairsExec {
     }
 
     fn input_distribution_requirements(&self) -> InputDistributionRequirements {
+        if self.plain.mode() != JoinMode::Shared {
+            return self.plain.input_distribution_requirements();
+        }
         let single = vec![Distribution::SinglePartition; self.children().len()];
         InputDistributionRequirements::new(single)
     }
@@ -306,7 +305,10 @@ impl ExecutionPlan for BestPairsExec {
     }
 
     fn benefits_from_input_partitioning(&self) -> Vec<bool> {
-        vec![false; self.children().len()]
+        match self.plain.mode() {
+            JoinMode::Shared => vec![false; self.children().len()],
+            _ => self.plain.benefits_from_input_partitioning(),
+        }
     }
 
     fn apply_expressions(
@@ -350,6 +352,9 @@ impl ExecutionPlan for BestPairsExec {
         let partitions = self.partition_count();
         if partition >= partitions {
             return internal_err!("BestPairsExec has {partitions} partitions, not {partition}");
+        }
+        if let BestPairs::First { count, any_tie } = self.best {
+            return Ok(self.first((count, any_tie), partition, context));
         }
         let prepared = self.prepared.get(partition, partitions, || self.prepare(&context))?;
         let emitted = BaselineMetrics::new(&self.metrics, partition);

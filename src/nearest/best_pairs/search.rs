@@ -1,4 +1,4 @@
-//! One execution: rounds of similarity joins by bounds from a sample, until one finds enough pairs.
+//! Joins of rows in memory by bounds from a sample, whose pairs are numbers of rows.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use futures::StreamExt;
 
 use super::top::{Pair, Picked, Top};
 use crate::config::SimJoinOptions;
-use crate::exec::{ProcessCores, SetSimilarityJoinExec};
+use crate::exec::{JoinMode, ProcessCores, SetSimilarityJoinExec};
 use crate::families::Families;
 use crate::nearest::numbered::{NumberedPairs, NumberedRows};
 use crate::nearest::table::RowTable;
@@ -60,6 +60,7 @@ pub(super) struct BestPairSearch {
     pub itself: bool,
     pub families: Families,
     pub options: SimJoinOptions,
+    pub mode: JoinMode,
     pub context: Arc<TaskContext>,
     pub memory: MemoryReservation,
     pub on_round: OnRound,
@@ -81,63 +82,24 @@ impl BestPairSearch {
 
     /// The search without a condition of the pair.
     pub(super) fn without_condition(&self) -> Self {
+        let itself = self.itself;
+        let join = SimilarityJoin { residual: None, ..self.join.clone() };
+        Self { join, itself, ..self.among(self.tables.clone(), self.memory.new_empty()) }
+    }
+
+    /// The search among rows of two other tables.
+    fn among(&self, tables: [Arc<RowTable>; 2], memory: MemoryReservation) -> Self {
         Self {
-            join: SimilarityJoin { residual: None, ..self.join.clone() },
-            tables: self.tables.clone(),
-            itself: self.itself,
+            join: self.join.clone(),
+            tables,
+            itself: false,
             families: self.families.clone(),
             options: self.options.clone(),
+            mode: self.mode,
             context: Arc::clone(&self.context),
-            memory: self.memory.new_empty(),
+            memory,
             on_round: Arc::clone(&self.on_round),
         }
-    }
-
-    /// Finds the `count` best pairs; with `any_tie` any of those that are as good as the last one.
-    ///
-    /// # Errors
-    ///
-    /// The errors of the joins.
-    pub(super) async fn run(&self, count: usize, any_tie: bool) -> Result<SearchOutcome> {
-        let widest = self.join.predicate.bound;
-        if self.has_few_pairs() {
-            return Ok(SearchOutcome::Within(widest));
-        }
-        let sample = self.sample(count).await?;
-        let mut former = None;
-        for round in 0..MOST_ROUNDS {
-            let Some(bound) = sample.bound(count, round, self.order()) else { break };
-            if !self.is_wider(widest, bound) {
-                break;
-            }
-            if former.is_some_and(|former| !self.is_wider(bound, former)) {
-                continue;
-            }
-            former = Some(bound);
-            let top = self.top(count, any_tie);
-            let plan = self.join(bound, [None; 2], &top).await?;
-            (self.on_round)(format!("{bound}: {} pairs", top.offered()), Some(plan));
-            match top.take() {
-                Picked::Few(_) => {}
-                Picked::Pairs(pairs) if self.has_all_scores() => {
-                    return Ok(SearchOutcome::Pairs(pairs));
-                }
-                Picked::Pairs(pairs) => {
-                    let last = pairs.iter().map(|(key, ..)| *key).max();
-                    return Ok(SearchOutcome::Within(self.within(last, bound)));
-                }
-                Picked::Within(key) => {
-                    return Ok(SearchOutcome::Within(self.within(Some(key), bound)));
-                }
-            }
-        }
-        Ok(SearchOutcome::Within(widest))
-    }
-
-    /// The bound of the pairs whose keys are `last` at most, which a join by `bound` has found.
-    fn within(&self, last: Option<ScoreKey>, bound: f64) -> f64 {
-        let last = last.map(|key| score_of(key, self.order()));
-        last.filter(|last| self.is_wider(bound, *last)).unwrap_or(bound)
     }
 
     /// Whether `bound` admits more than `other`; not where one is NaN.
@@ -150,7 +112,11 @@ impl BestPairSearch {
 
     /// Whether the rows make so few pairs that all matches are made.
     pub(super) fn has_few_pairs(&self) -> bool {
-        let [left, right] = [0, 1].map(|side| self.tables[side].rows());
+        self.are_few_pairs([0, 1].map(|side| self.tables[side].rows()))
+    }
+
+    /// Whether so many rows of each side make so few pairs that all matches are made.
+    pub(super) fn are_few_pairs(&self, [left, right]: [usize; 2]) -> bool {
         left.saturating_mul(right) <= self.tuning().size(FEW_PAIRS)
     }
 
@@ -170,10 +136,42 @@ impl BestPairSearch {
     /// The scores of a sample of each side, joined by the widest bound, as far as they tell bounds for `count`
     /// pairs.
     pub(super) async fn sample(&self, count: usize) -> Result<ScoreSample> {
-        let last = MOST_ROUNDS.saturating_sub(1);
-        let place = |share: f64| ScoreSample::place(share, count, last);
-        let (top, share) = self.join_sample(place).await?;
-        let count = place(share);
+        let (sample, share) = self.sampled()?;
+        sample.scores(count, share).await
+    }
+
+    /// The number of pairs of the join, as a sample of each side has them; or a lesser one, of so many that
+    /// the sample was left.
+    pub(super) async fn expected_pairs(&self) -> Result<f64> {
+        let (sample, share) = self.sampled()?;
+        let top = sample.join_sample(COUNTED).await?;
+        Ok(top.offered() as f64 / share)
+    }
+
+    /// The search among a sample of each side, and the part of all pairs that are among these.
+    fn sampled(&self) -> Result<(Self, f64)> {
+        let memory = self.memory.new_empty();
+        let sample = |side: usize| -> Result<Arc<RowTable>> {
+            let table = &self.tables[side];
+            let rows = rows_of_sample(table.rows(), side, self.tuning());
+            Ok(Arc::new(table.some(&rows, &memory)?))
+        };
+        let tables = [sample(0)?, sample(1)?];
+        let sample = self.among(tables, memory);
+        let share = sample.share_of([0, 1].map(|side| self.tables[side].rows()));
+        Ok((sample, share))
+    }
+
+    /// The part of all pairs of so many rows that the pairs of these tables are.
+    pub(super) fn share_of(&self, rows: [usize; 2]) -> f64 {
+        [0, 1].map(|side| self.tables[side].rows() as f64 / rows[side] as f64).iter().product()
+    }
+
+    /// The scores of these rows, joined by the widest bound, as far as they tell bounds for `count` pairs of
+    /// rows of which these are a `share`.
+    pub(super) async fn scores(&self, count: usize, share: f64) -> Result<ScoreSample> {
+        let count = ScoreSample::place(share, count, MOST_ROUNDS.saturating_sub(1));
+        let top = self.join_sample(count).await?;
         let keys = match top.take() {
             Picked::Few(pairs) | Picked::Pairs(pairs) => {
                 pairs.into_iter().map(|(key, ..)| key).collect()
@@ -184,27 +182,14 @@ impl BestPairSearch {
         Ok(ScoreSample { keys, share, offered: top.offered() })
     }
 
-    /// The number of pairs of the join, as a sample of each side has them; or a lesser one, of so many that
-    /// the sample was left.
-    pub(super) async fn expected_pairs(&self) -> Result<f64> {
-        let (top, share) = self.join_sample(|_| COUNTED).await?;
-        Ok(top.offered() as f64 / share)
-    }
-
-    /// Joins a sample of each side by the widest bound. `count` has the number of best pairs to keep where
-    /// the sample is a part of all pairs. Returns the pairs and that part.
-    async fn join_sample(&self, count: impl Fn(f64) -> usize) -> Result<(Arc<Top>, f64)> {
-        let [left, right] =
-            [0, 1].map(|side| rows_of_sample(self.tables[side].rows(), side, self.tuning()));
-        let part = |side: usize, rows: &[u32]| rows.len() as f64 / self.tables[side].rows() as f64;
-        let share = part(0, &left) * part(1, &right);
-        let top = self.top(count(share), false);
-        let bound = self.join.predicate.bound;
-        let plan = self.join(bound, [Some(&left), Some(&right)], &top).await?;
-        let pairs = top.offered();
-        let text = format!("sample of {} x {} rows: {pairs} pairs", left.len(), right.len());
+    /// The `count` best pairs of these rows by the widest bound.
+    async fn join_sample(&self, count: usize) -> Result<Arc<Top>> {
+        let top = self.top(count, false);
+        let plan = self.join(self.join.predicate.bound, [None; 2], &top).await?;
+        let [left, right] = [0, 1].map(|side| self.tables[side].rows());
+        let text = format!("sample of {left} x {right} rows: {} pairs", top.offered());
         (self.on_round)(text, Some(plan));
-        Ok((top, share))
+        Ok(top)
     }
 
     /// Offers `top` the matches of a join by `bound` of some rows of each side, all where there are none
@@ -228,7 +213,9 @@ impl BestPairSearch {
         let join = join.with_column_behind(numbered.columns())?;
         let input = numbered.input(&self.options, &copies)?;
         let options = self.options.clone();
-        let plan = SetSimilarityJoinExec::try_new(input, join, &self.families, options)?;
+        let (families, mode) = (&self.families, self.mode);
+        let plan =
+            SetSimilarityJoinExec::try_new_in_mode(input, join, families, options, mode, None)?;
         let mut tasks = JoinSet::new();
         for partition in 0..plan.properties().partitioning.partition_count() {
             let mut batches = plan.execute(partition, Arc::clone(&self.context))?;
@@ -289,7 +276,7 @@ impl ScoreSample {
 
 /// Numbers of some of `rows` rows of a side, in rising order: one at random of each few that follow each
 /// other, so that rows that lie at equal places of both sides do not meet more often than others.
-fn rows_of_sample(rows: usize, side: usize, tuning: Tuning) -> Vec<u32> {
+pub(super) fn rows_of_sample(rows: usize, side: usize, tuning: Tuning) -> Vec<u32> {
     let [least, most] = tuning.size(SAMPLE_ROWS);
     let wanted = (rows / tuning.size(SAMPLED)).clamp(least, most);
     let step = rows.div_ceil(wanted).max(1);

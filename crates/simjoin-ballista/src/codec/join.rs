@@ -1,5 +1,6 @@
 //! The join itself as a message, and back.
 
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use arrow::datatypes::Schema;
@@ -12,9 +13,10 @@ use super::messages::*;
 use super::{NodeReader, Writer};
 use datafusion_simjoin::config::SimJoinOptions;
 use datafusion_simjoin::exec::{JoinInput, JoinMode, SetSimilarityJoinExec};
+use datafusion_simjoin::nearest::BestPairsExec;
 use datafusion_simjoin::spec::{
-    Call, CountOf, NanScore, Need, OutputColumn, Predicate, Residual, ResidualColumn, Side,
-    SimilarityJoin,
+    BestPairs, Call, CountOf, NanScore, Need, OutputColumn, Predicate, Residual, ResidualColumn,
+    Side, SimilarityJoin,
 };
 use simjoin_core::engine::Family;
 
@@ -54,6 +56,35 @@ pub(super) fn read(
     let join = read_join(node.join, &input, reader)?;
     let options = read_options(&node.options)?;
     SetSimilarityJoinExec::try_new_in_mode(input, join, reader.families, options, mode, node.reason)
+}
+
+/// The node without its inputs. Pairs that are not the first of all are those of the join with all its pairs, as every
+/// plan of a cluster has them.
+pub(super) fn write_best_pairs(node: &BestPairsExec, writer: &Writer<'_>) -> Result<OperatorKind> {
+    let join = write(node.plain(), writer)?;
+    Ok(match node.best() {
+        BestPairs::First { count, any_tie } => {
+            let count = count.get() as u64;
+            OperatorKind::FirstPairs(Box::new(FirstPairsNode { join, count, any_tie }))
+        }
+        BestPairs::OfEachRow { .. } | BestPairs::OneToOne { .. } => {
+            OperatorKind::Join(Box::new(join))
+        }
+    })
+}
+
+/// The node for the first pairs of all, over its inputs.
+pub(super) fn read_first_pairs(
+    node: FirstPairsNode,
+    inputs: &[Arc<dyn ExecutionPlan>],
+    reader: &NodeReader<'_>,
+) -> Result<BestPairsExec> {
+    let FirstPairsNode { join, count: pairs, any_tie } = node;
+    let Some(count) = NonZeroUsize::new(count(pairs)?) else {
+        return internal_err!("the first 0 pairs of a join");
+    };
+    let plain = read(join, inputs, reader)?;
+    BestPairsExec::try_new(plain, BestPairs::First { count, any_tie }, reader.families)
 }
 
 pub(super) fn write_input(input: &JoinInput) -> JoinInputNode {

@@ -21,7 +21,7 @@ pub(super) struct Envelope {
 
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct OperatorMessage {
-    #[prost(oneof = "OperatorKind", tags = "1, 2, 3, 4, 5, 6, 7")]
+    #[prost(oneof = "OperatorKind", tags = "1, 2, 3, 4, 5, 6, 7, 8")]
     pub kind: Option<OperatorKind>,
 }
 
@@ -41,6 +41,20 @@ pub(super) enum OperatorKind {
     Results(ResultsNode),
     #[prost(message, tag = "7")]
     Nearest(Box<NearestJoinNode>),
+    #[prost(message, tag = "8")]
+    FirstPairs(Box<FirstPairsNode>),
+}
+
+/// A [`BestPairsExec`](datafusion_simjoin::nearest::BestPairsExec) for the first pairs of all.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct FirstPairsNode {
+    /// The join with all its pairs.
+    #[prost(message, required, tag = "1")]
+    pub join: JoinNode,
+    #[prost(uint64, tag = "2")]
+    pub count: u64,
+    #[prost(bool, tag = "3")]
+    pub any_tie: bool,
 }
 
 /// A [`SetSimilarityJoinExec`](datafusion_simjoin::exec::SetSimilarityJoinExec) without its inputs.

@@ -49,7 +49,7 @@ use datafusion_simjoin::plan::{SimilarityJoinDeclinedExec, marker_functions};
 use simjoin_files::{Pipes, watch_plan};
 
 /// The version of the messages. It grows with every change of them.
-const FORMAT: u32 = 8;
+const FORMAT: u32 = 9;
 
 /// The first bytes. A protobuf message begins with a tag, which is never 0: a process
 /// that does not know this codec fails at the first byte.
@@ -125,6 +125,9 @@ impl PhysicalExtensionCodec for SimJoinPhysicalCodec {
         };
         match open(envelope)? {
             OperatorKind::Join(node) => Ok(Arc::new(join::read(*node, inputs, &reader)?)),
+            OperatorKind::FirstPairs(node) => {
+                Ok(Arc::new(join::read_first_pairs(*node, inputs, &reader)?))
+            }
             OperatorKind::AxisHistogram(node) => {
                 Ok(Arc::new(grid::read_histogram(*node, inputs, &reader)?))
             }
@@ -156,8 +159,7 @@ impl PhysicalExtensionCodec for SimJoinPhysicalCodec {
         let kind = if let Some(node) = node.downcast_ref::<SetSimilarityJoinExec>() {
             OperatorKind::Join(Box::new(join::write(node, &writer)?))
         } else if let Some(node) = node.downcast_ref::<BestPairsExec>() {
-            // Elsewhere it is a join with all its pairs, as every plan of a cluster has it.
-            OperatorKind::Join(Box::new(join::write(node.plain(), &writer)?))
+            join::write_best_pairs(node, &writer)?
         } else if let Some(node) = node.downcast_ref::<AxisHistogramExec>() {
             OperatorKind::AxisHistogram(Box::new(grid::write_histogram(node, &writer)?))
         } else if let Some(node) = node.downcast_ref::<AxisGridExec>() {

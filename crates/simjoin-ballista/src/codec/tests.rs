@@ -18,6 +18,7 @@ use datafusion_simjoin::SimJoinContextExt;
 use datafusion_simjoin::exec::{JoinInput, JoinMode};
 use datafusion_simjoin::families;
 use datafusion_simjoin::internals::shuffle::{GridPairs, GridSpec, PlacedRows};
+use datafusion_simjoin::nearest::BestPairsExec;
 use datafusion_simjoin::spec::{Predicate, Side};
 use simjoin_core::engine::Family;
 
@@ -49,7 +50,8 @@ fn through_bytes(
 }
 
 fn find_join(plan: &Arc<dyn ExecutionPlan>) -> Option<&SetSimilarityJoinExec> {
-    let here = plan.downcast_ref::<SetSimilarityJoinExec>();
+    let best = plan.downcast_ref::<BestPairsExec>().map(BestPairsExec::plain);
+    let here = plan.downcast_ref::<SetSimilarityJoinExec>().or(best);
     here.or_else(|| plan.children().into_iter().find_map(find_join))
 }
 
@@ -67,7 +69,7 @@ fn told(plan: &Arc<dyn ExecutionPlan>) -> String {
     )
 }
 
-const JOINS: [&str; 11] = [
+const JOINS: [&str; 13] = [
     "SELECT a.id, b.id, jaccard(a.toks, b.toks) FROM doc a SIMJOIN doc b \
      ON jaccard(a.toks, b.toks) >= 0.1 + 0.2",
     "SELECT a.id, b.k FROM doc a LEFT SIMJOIN (SELECT * FROM doc WHERE w > 0.7) b \
@@ -87,6 +89,10 @@ const JOINS: [&str; 11] = [
      AND upper(a.k) = lower(b.k)",
     "SELECT a.id FROM doc a SIMJOIN doc b ON array_distance(a.toks, b.toks) <= 2.5",
     "SELECT a.id FROM doc a JOIN doc b ON array_distance(a.toks, b.toks) <= 2.5",
+    "SELECT a.id FROM doc a SIMJOIN doc b ON dice(a.toks, b.toks) >= 0.5 \
+     ORDER BY dice(a.toks, b.toks) DESC LIMIT 7",
+    "SELECT a.id FROM doc a SIMJOIN (SELECT * FROM doc WHERE w > 0.7) b \
+     ON overlap(a.toks, b.toks) >= 1 ORDER BY overlap(a.toks, b.toks) DESC, b.id LIMIT 7",
 ];
 
 #[tokio::test]
