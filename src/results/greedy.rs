@@ -9,11 +9,11 @@ use super::nodes::{Change, NodeType, Nodes, PerNode};
 use crate::operator::errors::is_out_of_memory;
 
 /// A mark that a node has; 0 is that of an unknown one.
-pub(super) type Mark = u8;
+pub(crate) type Mark = u8;
 
 /// Nodes with a mark each.
 #[derive(Debug)]
-pub(super) struct MarkedNodes {
+pub(crate) struct MarkedNodes {
     function: &'static str,
     node_type: NodeType,
     nodes: Nodes,
@@ -46,7 +46,7 @@ impl PerNode for Marks {
 }
 
 impl MarkedNodes {
-    pub(super) fn try_new(
+    pub(crate) fn try_new(
         function: &'static str,
         data_type: &DataType,
         memory: MemoryReservation,
@@ -62,7 +62,7 @@ impl MarkedNodes {
     /// # Errors
     ///
     /// A resource error that says how many nodes are held, where memory is refused.
-    pub(super) fn number(
+    pub(crate) fn number(
         &mut self,
         columns: &[&ArrayRef],
         mut moved: impl FnMut(&Change),
@@ -90,11 +90,11 @@ impl MarkedNodes {
         }
     }
 
-    pub(super) fn mark(&self, id: u32) -> Mark {
+    pub(crate) fn mark(&self, id: u32) -> Mark {
         self.marks.0.get(id as usize).copied().unwrap_or(0)
     }
 
-    pub(super) fn set_mark(&mut self, id: u32, mark: Mark) {
+    pub(crate) fn set_mark(&mut self, id: u32, mark: Mark) {
         if let Some(place) = self.marks.0.get_mut(id as usize) {
             *place = mark;
         }

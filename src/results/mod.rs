@@ -23,6 +23,7 @@ mod sort;
 mod tests;
 
 pub use self::components::{ConnectedComponentsExec, Merge};
-pub(crate) use self::nodes::is_node_type;
+pub(crate) use self::greedy::MarkedNodes;
+pub(crate) use self::nodes::{NO_ID, is_node_type};
 pub use self::one_to_one::OneToOneExec;
 pub use self::representatives::RepresentativesExec;

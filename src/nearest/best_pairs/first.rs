@@ -6,38 +6,31 @@ use arrow::array::{AsArray, RecordBatch};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field, Float64Type, Schema, SchemaRef};
 use datafusion::common::Result;
+use datafusion::execution::SendableRecordBatchStream;
 use datafusion::execution::memory_pool::MemoryReservation;
-use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
-use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet};
+use datafusion::physical_plan::metrics::BaselineMetrics;
 use datafusion::physical_plan::stream::RecordBatchReceiverStream;
 use futures::StreamExt;
 use tokio::sync::mpsc::Sender;
 
 use super::held::room;
 use super::input::HeldInput;
-use super::search::{BestPairSearch, MOST_ROUNDS, OnRound};
+use super::search::{Execution, MOST_ROUNDS};
 use crate::config::SpillChoice;
 use crate::exec::{JoinInput, SetSimilarityJoinExec};
-use crate::families::Families;
-use crate::nearest::table::RowTable;
+use crate::nearest::stored::bytes_of;
 use crate::operator::errors::is_out_of_memory;
 use crate::spec::{OutputColumn, Side, SimilarityJoin};
 use crate::top::{TopK, key_of, score_of};
 
 /// The search for the first pairs of a partition of a join.
 pub(super) struct FirstPairs {
-    /// The join with all its pairs.
-    pub plain: Arc<SetSimilarityJoinExec>,
+    pub execution: Execution,
     pub count: usize,
     /// Whether any of the pairs will do that are as good as the last one.
     pub any_tie: bool,
-    pub families: Families,
-    pub context: Arc<TaskContext>,
-    pub memory: MemoryReservation,
-    pub metrics: ExecutionPlanMetricsSet,
-    pub on_round: OnRound,
 }
 
 /// A join that has found enough pairs, or all.
@@ -54,7 +47,7 @@ struct FoundPairs {
 impl FirstPairs {
     /// The pairs: the best ones, and others.
     pub(super) fn run(self, partition: usize) -> SendableRecordBatchStream {
-        let schema = Arc::clone(&self.plain.join().schema);
+        let schema = Arc::clone(&self.execution.plain.join().schema);
         let mut builder = RecordBatchReceiverStream::builder(schema, 2);
         let to = builder.tx();
         builder.spawn(async move { self.find(partition, to).await });
@@ -63,20 +56,24 @@ impl FirstPairs {
 
     /// Finds the pairs of one window of the probe side after the other.
     async fn find(self, partition: usize, to: Sender<Result<RecordBatch>>) -> Result<()> {
-        let plain = Arc::clone(&self.plain);
-        let memory = self.memory.new_empty();
+        let plain = Arc::clone(&self.execution.plain);
+        let memory = self.execution.memory.new_empty();
         let room = match plain.options().spill {
             SpillChoice::Always => 0,
-            SpillChoice::Auto | SpillChoice::Never => room(self.context.memory_pool()),
+            SpillChoice::Auto | SpillChoice::Never => room(self.execution.context.memory_pool()),
         };
-        let mut held = HeldInput::read(plain, partition, (&self.context, room), memory).await?;
-        held.store(&self.context, &self.metrics).await?;
-        let order = self.plain.join().predicate.call.function.info().order;
-        let emitted = BaselineMetrics::new(&self.metrics, partition);
+        let mut held =
+            HeldInput::read(plain, partition, (&self.execution.context, room), memory).await?;
+        if !held.has_build_side() {
+            held.store(&self.execution.context, &self.execution.metrics).await?;
+        }
+        let order = self.execution.plain.join().predicate.call.function.info().order;
+        let emitted = BaselineMetrics::new(&self.execution.metrics, partition);
         let mut best = None;
         if held.has_more() {
             // Without it, the bounds of windows do not become stricter.
-            best = TopK::try_new(1, self.count, false, Box::new(self.memory.new_empty())).ok();
+            best = TopK::try_new(1, self.count, false, Box::new(self.execution.memory.new_empty()))
+                .ok();
         }
         loop {
             let known = best.as_ref().and_then(|best| best.bound(0));
@@ -90,7 +87,7 @@ impl FirstPairs {
             };
             let Some(found) = found else {
                 // The join as planned may do with less: windows before have given pairs of their own.
-                let bound = known.unwrap_or(self.plain.join().predicate.bound);
+                let bound = known.unwrap_or(self.execution.plain.join().predicate.bound);
                 let plan = self.join(held.into_input()?, bound)?;
                 let found = self.all_of(plan, bound)?;
                 return self.give(found, &to, &emitted, None).await.map(|_| ());
@@ -104,9 +101,9 @@ impl FirstPairs {
 
     /// The pairs of the rows that have been read, where a pair beyond the `known` bound is none of the best.
     async fn of_window(&self, held: &HeldInput, known: Option<f64>) -> Result<FoundPairs> {
-        let join = self.plain.join();
+        let join = self.execution.plain.join();
         let widest = known.unwrap_or(join.predicate.bound);
-        let search = self.search(held).await?;
+        let search = self.execution.search_of_sample(held).await?;
         let Some(search) = search.filter(|_| known.is_none()) else {
             return self.all_of(self.join(held.input()?, widest)?, widest);
         };
@@ -132,42 +129,18 @@ impl FirstPairs {
                 }
                 return Ok(found);
             }
-            (self.on_round)(format!("{bound}: {count} pairs"), Some(found.plan));
+            (self.execution.on_round)(format!("{bound}: {count} pairs"), Some(found.plan));
         }
         self.all_of(self.join(held.input()?, widest)?, widest)
     }
 
-    /// A search among samples of the rows that have been read; `None` where these make few pairs.
-    async fn search(&self, held: &HeldInput) -> Result<Option<BestPairSearch>> {
-        let plain = &self.plain;
-        let search = |tables| BestPairSearch {
-            join: plain.join().clone(),
-            tables,
-            itself: false,
-            families: self.families.clone(),
-            options: plain.options().clone(),
-            mode: plain.mode(),
-            context: Arc::clone(&self.context),
-            memory: self.memory.new_empty(),
-            on_round: Arc::clone(&self.on_round),
-        };
-        let schema = |side: Side| plain.input().side(side).schema();
-        let none = |side: Side| Arc::new(RowTable::of(schema(side), vec![]));
-        let none = search([Side::Left, Side::Right].map(none));
-        if none.are_few_pairs(held.rows()) {
-            return Ok(None);
-        }
-        let tables = held.sample(none.tuning(), &none.memory).await?;
-        Ok(Some(BestPairSearch { tables, ..none }))
-    }
-
     /// The join by a bound, with the score behind its output.
     fn join(&self, input: JoinInput, bound: f64) -> Result<SetSimilarityJoinExec> {
-        let plain = &self.plain;
+        let plain = &self.execution.plain;
         let join = plain.join();
         let call = join.predicate.call;
         let of_side =
-            |side: Side| join.argument(side).data_type(plain.input().side(side).schema().as_ref());
+            |side: Side| join.argument(side).data_type(&plain.input().side(side).schema());
         let score = call.function.data_type([&of_side(Side::Left)?, &of_side(Side::Right)?]);
         let score = Arc::new(Field::new("__simjoin_score", score, true));
         let fields = join.schema.fields().iter().cloned().chain([score]);
@@ -178,7 +151,7 @@ impl FirstPairs {
         let predicate = join.predicate.with_bound(bound);
         let join = SimilarityJoin { predicate, output, schema: Arc::new(schema), ..join.clone() };
         let (options, reason) = (plain.options().clone(), plain.reason().map(str::to_string));
-        let families = &self.families;
+        let families = &self.execution.families;
         SetSimilarityJoinExec::try_new_in_mode(input, join, families, options, plain.mode(), reason)
     }
 
@@ -186,8 +159,9 @@ impl FirstPairs {
     fn all_of(&self, plan: SetSimilarityJoinExec, bound: f64) -> Result<FoundPairs> {
         let plan = Arc::new(plan);
         let rows: Arc<dyn ExecutionPlan> = Arc::<SetSimilarityJoinExec>::clone(&plan);
-        let rows = CoalescePartitionsExec::new(rows).execute(0, Arc::clone(&self.context))?;
-        let memory = self.memory.new_empty();
+        let rows =
+            CoalescePartitionsExec::new(rows).execute(0, Arc::clone(&self.execution.context))?;
+        let memory = self.execution.memory.new_empty();
         Ok(FoundPairs { plan, bound, kept: vec![], rest: Some(rows), memory })
     }
 
@@ -200,8 +174,8 @@ impl FirstPairs {
         best: Option<&TopK>,
     ) -> Result<bool> {
         let FoundPairs { plan, bound, kept, mut rest, memory } = found;
-        let predicate = self.plain.join().predicate;
-        let schema = &self.plain.join().schema;
+        let predicate = self.execution.plain.join().predicate;
+        let schema = &self.execution.plain.join().schema;
         let (order, mut count) = (predicate.call.function.info().order, 0);
         let mut kept = kept.into_iter();
         loop {
@@ -231,7 +205,7 @@ impl FirstPairs {
             true => "all pairs".to_string(),
             false => format!("{count} pairs"),
         };
-        (self.on_round)(format!("{bound}: {pairs}"), Some(plan));
+        (self.execution.on_round)(format!("{bound}: {pairs}"), Some(plan));
         Ok(true)
     }
 }
@@ -248,7 +222,7 @@ impl FoundPairs {
                 break;
             };
             let batch = batch?;
-            self.memory.try_grow(batch.get_array_memory_size())?;
+            self.memory.try_grow(bytes_of(&batch))?;
             kept += batch.num_rows();
             self.kept.push(batch);
         }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arrow::array::{RecordBatch, UInt32Array};
-use arrow::compute::take_record_batch;
+use arrow::compute::{BatchCoalescer, take_record_batch};
 use arrow::datatypes::SchemaRef;
 use datafusion::common::stats::Precision;
 use datafusion::common::utils::memory::get_record_batch_memory_size;
@@ -161,7 +161,11 @@ impl HeldRows {
         memory: &MemoryReservation,
     ) -> Result<RowTable> {
         let numbers = rows_of_sample(self.rows, side as usize, tuning);
-        let (mut batches, mut first, mut next) = (vec![], 0, 0);
+        /// Rows of a batch.
+        const ROWS: usize = 1 << 13;
+        // It keeps no other bytes of the batches than those of the rows.
+        let mut sampled = BatchCoalescer::new(Arc::clone(&self.schema), ROWS);
+        let (mut first, mut next) = (0, 0);
         let mut all = self.batches();
         while let Some(batch) = all.try_next().await? {
             let end = first + batch.num_rows();
@@ -169,10 +173,14 @@ impl HeldRows {
             let places: UInt32Array = of_batch.map(|number| number - first as u32).collect();
             (first, next) = (end, next + places.len());
             if !places.is_empty() {
-                let some = take_record_batch(&batch, &places)?;
-                memory.try_grow(get_record_batch_memory_size(&some))?;
-                batches.push(some);
+                sampled.push_batch(take_record_batch(&batch, &places)?)?;
             }
+        }
+        sampled.finish_buffered_batch()?;
+        let mut batches = vec![];
+        while let Some(batch) = sampled.next_completed_batch() {
+            memory.try_grow(get_record_batch_memory_size(&batch))?;
+            batches.push(batch);
         }
         Ok(RowTable::of(Arc::clone(&self.schema), batches))
     }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use arrow::datatypes::SchemaRef;
 use datafusion::common::Result;
 use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
@@ -67,7 +68,7 @@ impl HeldInput {
         Ok(Self { plain, first, second, window, memory })
     }
 
-    /// Writes the rows that are still to be read to disk where the build side is too large for memory.
+    /// Writes the rows that are still to be read to disk, if it may. `false` where rows are left.
     ///
     /// # Errors
     ///
@@ -76,17 +77,17 @@ impl HeldInput {
         &mut self,
         context: &TaskContext,
         metrics: &ExecutionPlanMetricsSet,
-    ) -> Result<()> {
+    ) -> Result<bool> {
         let budget = SearchBudget::new(context.memory_pool(), self.plain.options());
         let has_disk = context.runtime_env().disk_manager.tmp_files_enabled();
-        if self.first.is_complete() || !has_disk || !budget.may_spill() {
-            return Ok(());
+        if !has_disk || !budget.may_spill() {
+            return Ok(!self.has_more());
         }
         self.first.store(&budget, context, metrics).await?;
-        match &mut self.second {
-            Some(second) => second.store(&budget, context, metrics).await,
-            None => Ok(()),
+        if let Some(second) = &mut self.second {
+            second.store(&budget, context, metrics).await?;
         }
+        Ok(true)
     }
 
     /// Reads the next window of the probe side; `false` where there are no more rows.
@@ -158,11 +159,29 @@ impl HeldInput {
         Ok([Arc::new(left), Arc::new(right)])
     }
 
+    /// The columns of a side.
+    pub(super) fn schema(&self, side: Side) -> SchemaRef {
+        self.plain.input().side(side).schema()
+    }
+
     /// The rows that have been read as the input of a join.
     pub(super) fn input(&self) -> Result<JoinInput> {
         let input = self.plain.input();
-        let plan = |side: Side| self.side(side).plan(input.side(side));
-        with_plans(input, plan)
+        with_plans(input, |side| Ok(self.side(side).plan(input.side(side))))
+    }
+
+    /// The rows that have been read as two inputs of a join, as `change` leaves them.
+    pub(super) fn two_inputs(
+        &self,
+        change: impl Fn(Side, Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>>,
+    ) -> Result<JoinInput> {
+        let input = self.plain.input();
+        let plan = |side: Side| change(side, self.side(side).plan(input.side(side)));
+        let (build, partitions) = match input {
+            JoinInput::Two { build, partitions, .. } => (*build, *partitions),
+            JoinInput::Itself { partitions, .. } => (Side::Right, *partitions),
+        };
+        Ok(JoinInput::Two { left: plan(Side::Left)?, right: plan(Side::Right)?, build, partitions })
     }
 
     /// All rows as the input of a join. Their memory is no longer reserved.
@@ -179,8 +198,8 @@ impl HeldInput {
         }
         let mut rows = rows.map(|rows| rows.map(Some).unwrap_or_default());
         with_plans(input, |side| match rows[side as usize].take() {
-            Some(rows) => rows.into_plan(input.side(side)),
-            None => Arc::clone(input.side(side)),
+            Some(rows) => Ok(rows.into_plan(input.side(side))),
+            None => Ok(Arc::clone(input.side(side))),
         })
     }
 }
@@ -188,10 +207,10 @@ impl HeldInput {
 /// An input with other plans for its sides.
 fn with_plans(
     input: &JoinInput,
-    mut plan: impl FnMut(Side) -> Arc<dyn ExecutionPlan>,
+    mut plan: impl FnMut(Side) -> Result<Arc<dyn ExecutionPlan>>,
 ) -> Result<JoinInput> {
     match input {
-        JoinInput::Itself { .. } => input.with_children(&[plan(Side::Left)]),
-        JoinInput::Two { .. } => input.with_children(&[plan(Side::Left), plan(Side::Right)]),
+        JoinInput::Itself { .. } => input.with_children(&[plan(Side::Left)?]),
+        JoinInput::Two { .. } => input.with_children(&[plan(Side::Left)?, plan(Side::Right)?]),
     }
 }

@@ -14,6 +14,7 @@
 //! first.rs      the first pairs of all
 //! each_row.rs   the best pairs of each row
 //! one_to_one.rs a match of rows that are partners of one row each, by items.rs
+//! matched.rs    a match of rows on disk
 //! node.rs       the plan node
 //! ```
 //!
@@ -23,14 +24,16 @@
 //!
 //! The first pairs of all are found in each task of a cluster among its own rows. The best pairs of each row of a
 //! side are its neighbours (`each_row`), with all that tie. The pairs of a one-to-one match are taken by falling
-//! bounds (`one_to_one`) of items, which are rows that only their nodes tell apart (`items`). Both need all rows in
-//! the memory of one process; otherwise the join runs as it was planned.
+//! bounds (`one_to_one`) of items, which are rows that only their nodes tell apart (`items`). Rows on disk are matched
+//! by themselves (`matched`). Neighbours need all rows in the memory of one process; otherwise the join runs as it was
+//! planned.
 
 mod each_row;
 mod first;
 mod held;
 mod input;
 mod items;
+mod matched;
 mod node;
 mod one_to_one;
 mod search;

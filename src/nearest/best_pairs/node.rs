@@ -28,9 +28,11 @@ use parking_lot::Mutex;
 use super::first::FirstPairs;
 use super::held::room;
 use super::input::HeldInput;
+use super::matched::{StoredMatch, columns_of_match};
 use super::one_to_one::is_matched;
-use super::search::{BestPairSearch, OnRound, SearchOutcome};
+use super::search::{BestPairSearch, Execution, OnRound, SearchOutcome};
 use super::top::Pair;
+use crate::config::SpillChoice;
 use crate::exec::{JoinMode, SetSimilarityJoinExec};
 use crate::families::Families;
 use crate::nearest::output::PairOutput;
@@ -73,6 +75,8 @@ struct LastRun {
 enum BestPairsOutput {
     /// The pairs of the answer, all in the first partition.
     Pairs { output: Arc<PairOutput>, pairs: Arc<[Pair]> },
+    /// A match, all in the first partition, which takes it.
+    Match(Mutex<Option<SendableRecordBatchStream>>),
     /// The output of a join.
     Join(Arc<SetSimilarityJoinExec>),
 }
@@ -154,18 +158,20 @@ impl BestPairsExec {
             *self.ran.lock() = LastRun::default();
         }
         self.ran.lock().has_pairs = true;
+        let execution = self.execution(context);
+        FirstPairs { execution, count: count.get(), any_tie }.run(partition)
+    }
+
+    fn execution(&self, context: Arc<TaskContext>) -> Execution {
         let memory = MemoryConsumer::new("BestPairs").register(context.memory_pool());
-        let find = FirstPairs {
+        Execution {
             plain: Arc::clone(&self.plain),
-            count: count.get(),
-            any_tie,
             families: self.families.clone(),
             context,
             memory,
             metrics: self.metrics.clone(),
             on_round: self.on_round(),
-        };
-        find.run(partition)
+        }
     }
 
     /// Finds the pairs, or the bound of the join that does.
@@ -175,19 +181,13 @@ impl BestPairsExec {
     ) -> Result<impl Future<Output = Result<BestPairsOutput>> + Send + use<>> {
         let ran = Arc::clone(&self.ran);
         *ran.lock() = LastRun::default();
-        let on_round = self.on_round();
-        let preparation = Preparation {
-            plain: Arc::clone(&self.plain),
-            best: self.best,
-            families: self.families.clone(),
-            context: Arc::clone(context),
-            on_round,
-        };
+        let preparation =
+            Preparation { execution: self.execution(Arc::clone(context)), best: self.best };
         Ok(async move {
             let prepared = preparation.run().await?;
             let mut ran = ran.lock();
             match &prepared {
-                BestPairsOutput::Pairs { .. } => ran.has_pairs = true,
+                BestPairsOutput::Pairs { .. } | BestPairsOutput::Match(_) => ran.has_pairs = true,
                 BestPairsOutput::Join(join) => {
                     let bound = join.join().predicate.bound;
                     ran.rounds.push(format!("{bound}: all pairs"));
@@ -201,33 +201,39 @@ impl BestPairsExec {
 
 /// An execution before its output is known.
 struct Preparation {
-    plain: Arc<SetSimilarityJoinExec>,
+    execution: Execution,
     best: BestPairs,
-    families: Families,
-    context: Arc<TaskContext>,
-    on_round: OnRound,
 }
 
 impl Preparation {
     async fn run(self) -> Result<BestPairsOutput> {
-        let consumer = MemoryConsumer::new("BestPairs").register(self.context.memory_pool());
-        let (plain, memory) = (&self.plain, consumer.new_empty());
-        let room = room(self.context.memory_pool());
-        let held = HeldInput::read(Arc::clone(plain), 0, (&self.context, room), memory).await?;
+        let Self { execution, best } = self;
+        let Execution { plain, context, memory, .. } = &execution;
+        let room = match (best, plain.options().spill) {
+            (BestPairs::OneToOne { .. }, SpillChoice::Always) => 0,
+            _ => room(context.memory_pool()),
+        };
+        let memory = memory.new_empty();
+        let mut held = HeldInput::read(Arc::clone(plain), 0, (context, room), memory).await?;
         let mut bound = plain.join().predicate.bound;
+        if let (BestPairs::OneToOne { nodes }, false) = (best, held.is_in_memory()) {
+            match execution.stored_match(&mut held, nodes).await {
+                Ok(Some((search, sample, columns))) => {
+                    let Some(places) = columns_of_match(plain.join(), columns) else {
+                        return internal_err!("a match of other columns");
+                    };
+                    let metrics = execution.metrics.clone();
+                    let found = StoredMatch { search, sample, held, columns, metrics }.run(places);
+                    return Ok(BestPairsOutput::Match(Mutex::new(Some(found))));
+                }
+                // The join as planned may do with less.
+                Err(error) if !is_out_of_memory(&error) => return Err(error),
+                Ok(None) | Err(_) => {}
+            }
+        }
         if held.is_in_memory() {
-            let search = BestPairSearch {
-                join: plain.join().clone(),
-                tables: held.tables(),
-                itself: held.is_itself(),
-                families: self.families.clone(),
-                options: plain.options().clone(),
-                mode: plain.mode(),
-                context: Arc::clone(&self.context),
-                memory: consumer.new_empty(),
-                on_round: Arc::clone(&self.on_round),
-            };
-            let found = match self.best {
+            let search = execution.search(held.tables(), held.is_itself());
+            let found = match best {
                 BestPairs::First { .. } => internal_err!("the first pairs of all are a stream"),
                 BestPairs::OfEachRow { count, side, ties } => {
                     search.run_for_each_row(count, side, ties).await
@@ -246,7 +252,7 @@ impl Preparation {
         let predicate = plain.join().predicate.with_bound(bound);
         let join = SimilarityJoin { predicate, ..plain.join().clone() };
         let (input, options) = (held.into_input()?, plain.options().clone());
-        let join = SetSimilarityJoinExec::try_new(input, join, &self.families, options)?;
+        let join = SetSimilarityJoinExec::try_new(input, join, &execution.families, options)?;
         Ok(BestPairsOutput::Join(Arc::new(join)))
     }
 }
@@ -358,6 +364,7 @@ impl ExecutionPlan for BestPairsExec {
         }
         let prepared = self.prepared.get(partition, partitions, || self.prepare(&context))?;
         let emitted = BaselineMetrics::new(&self.metrics, partition);
+        let schema = self.schema();
         let batches = stream::once(prepared).map(move |prepared| {
             let prepared = prepared.map_err(DataFusionError::Shared)?;
             match prepared.as_ref() {
@@ -366,6 +373,11 @@ impl ExecutionPlan for BestPairsExec {
                     let pairs = if partition == 0 { Arc::clone(pairs) } else { Arc::default() };
                     let batch_size = context.session_config().batch_size();
                     Ok(batches_of(Arc::clone(output), pairs, batch_size, emitted.clone()))
+                }
+                BestPairsOutput::Match(found) => {
+                    let found = if partition == 0 { found.lock().take() } else { None };
+                    let none = || Box::pin(EmptyRecordBatchStream::new(schema.clone())) as _;
+                    Ok(found.unwrap_or_else(none))
                 }
             }
         });

@@ -18,7 +18,7 @@ use datafusion::physical_expr::PhysicalExprRef;
 use datafusion::physical_plan::expressions::Column;
 
 use super::items::{Head, PartnerItems, SideExpressions, has_ranks};
-use super::search::{BestPairSearch, MOST_ROUNDS, SearchOutcome};
+use super::search::{BestPairSearch, MOST_ROUNDS, ScoreSample, SearchOutcome};
 use super::top::{Pair, Picked, Top};
 use crate::exec::SetSimilarityJoinExec;
 use crate::exec::layout::row_order_of;
@@ -31,7 +31,7 @@ use crate::tuning::Size;
 const FEW_TIMES: Size<f64> = Size { usual: 4.0, small: 0.5 };
 
 /// Pairs that the first round is to find for each row of the smaller side.
-const PAIRS_OF_ROW: usize = 2;
+pub(super) const PAIRS_OF_ROW: usize = 2;
 
 impl BestPairSearch {
     /// Finds the pairs of a one-to-one match, where a sample says that the join has many others. `nodes` are
@@ -51,7 +51,7 @@ impl BestPairSearch {
         let [left, right] = [0, 1].map(|side| self.tables[side].rows());
         let wanted = PAIRS_OF_ROW.saturating_mul(left.min(right));
         let sample = self.sample(wanted).await?;
-        if sample.pairs() < self.tuning().size(FEW_TIMES) * (left as f64 + right as f64) {
+        if self.makes_few_pairs(&sample, [left, right]) {
             return Ok(SearchOutcome::Within(widest));
         }
         let compared = self.compared_nodes(columns.of_sides)?;
@@ -107,6 +107,12 @@ impl BestPairSearch {
         Ok(SearchOutcome::Pairs(matching.pairs))
     }
 
+    /// Whether the join makes so few pairs of so many rows, as a sample has it, that all are made.
+    pub(super) fn makes_few_pairs(&self, sample: &ScoreSample, rows: [usize; 2]) -> bool {
+        let [left, right] = rows.map(|rows| rows as f64);
+        sample.pairs() < self.tuning().size(FEW_TIMES) * (left + right)
+    }
+
     /// The items of a side, whose nodes are in a column of its input, and have `ranks` where those of both sides
     /// are compared. `is_free` says that a condition of the pair tells no rows apart.
     fn items(
@@ -151,15 +157,26 @@ impl BestPairSearch {
 
 /// The columns of the inputs with the nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct NodeColumns {
+pub(super) struct NodeColumns {
     /// The column of each side of the join.
     of_sides: [usize; 2],
     /// Whether the right side of the join has the left nodes.
     right_first: bool,
 }
 
+impl NodeColumns {
+    /// The side and the column there of the left nodes and of the right ones.
+    pub(super) fn sources(self) -> [(Side, usize); 2] {
+        let [left, right] = self.of_sides;
+        match self.right_first {
+            true => [(Side::Right, right), (Side::Left, left)],
+            false => [(Side::Left, left), (Side::Right, right)],
+        }
+    }
+}
+
 /// The columns of the inputs that two columns of the output are read from, if they are one of each side.
-fn columns_of(join: &SimilarityJoin, nodes: [usize; 2]) -> Option<NodeColumns> {
+pub(super) fn columns_of(join: &SimilarityJoin, nodes: [usize; 2]) -> Option<NodeColumns> {
     let [first, second] = nodes.map(|node| join.output.get(node)?.source());
     match (first?, second?) {
         ((Side::Left, left), (Side::Right, right)) => {

@@ -2,13 +2,16 @@
 
 use std::sync::Arc;
 
+use arrow::datatypes::DataType;
 use datafusion::common::runtime::JoinSet;
 use datafusion::common::{Result, internal_datafusion_err};
 use datafusion::execution::TaskContext;
 use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
 use futures::StreamExt;
 
+use super::input::HeldInput;
 use super::top::{Pair, Picked, Top};
 use crate::config::SimJoinOptions;
 use crate::exec::{JoinMode, ProcessCores, SetSimilarityJoinExec};
@@ -51,6 +54,58 @@ pub(super) enum SearchOutcome {
     Within(f64),
 }
 
+/// The means of an execution.
+pub(super) struct Execution {
+    /// The join with all its pairs.
+    pub plain: Arc<SetSimilarityJoinExec>,
+    pub families: Families,
+    pub context: Arc<TaskContext>,
+    pub memory: MemoryReservation,
+    pub metrics: ExecutionPlanMetricsSet,
+    pub on_round: OnRound,
+}
+
+impl Execution {
+    /// The search among rows in memory.
+    pub(super) fn search(&self, tables: [Arc<RowTable>; 2], itself: bool) -> BestPairSearch {
+        let plain = &self.plain;
+        BestPairSearch {
+            join: plain.join().clone(),
+            tables,
+            itself,
+            families: self.families.clone(),
+            options: plain.options().clone(),
+            mode: plain.mode(),
+            context: Arc::clone(&self.context),
+            memory: self.memory.new_empty(),
+            on_round: Arc::clone(&self.on_round),
+        }
+    }
+
+    /// The search among a sample of the rows of each side; `None` where these make few pairs.
+    ///
+    /// # Errors
+    ///
+    /// When rows cannot be read, and when memory is refused.
+    pub(super) async fn search_of_sample(
+        &self,
+        held: &HeldInput,
+    ) -> Result<Option<BestPairSearch>> {
+        let tuning = ProcessCores::of(self.context.session_config()).tuning;
+        if are_few_pairs(held.rows(), tuning) {
+            return Ok(None);
+        }
+        let memory = self.memory.new_empty();
+        let tables = held.sample(tuning, &memory).await?;
+        Ok(Some(BestPairSearch { memory, ..self.search(tables, false) }))
+    }
+}
+
+/// Whether so many rows of each side make so few pairs that all matches are made.
+fn are_few_pairs([left, right]: [usize; 2], tuning: Tuning) -> bool {
+    left.saturating_mul(right) <= tuning.size(FEW_PAIRS)
+}
+
 /// Both sides of an execution, in memory.
 pub(super) struct BestPairSearch {
     /// The join as planned.
@@ -78,6 +133,12 @@ impl BestPairSearch {
 
     pub(super) fn order(&self) -> Order {
         self.join.predicate.call.function.info().order
+    }
+
+    /// The type of the score.
+    pub(super) fn score_type(&self) -> Result<DataType> {
+        let of_side = |side: usize| self.join.arguments[side].data_type(self.tables[side].schema());
+        Ok(self.join.predicate.call.function.data_type([&of_side(0)?, &of_side(1)?]))
     }
 
     /// The search without a condition of the pair.
@@ -112,12 +173,7 @@ impl BestPairSearch {
 
     /// Whether the rows make so few pairs that all matches are made.
     pub(super) fn has_few_pairs(&self) -> bool {
-        self.are_few_pairs([0, 1].map(|side| self.tables[side].rows()))
-    }
-
-    /// Whether so many rows of each side make so few pairs that all matches are made.
-    pub(super) fn are_few_pairs(&self, [left, right]: [usize; 2]) -> bool {
-        left.saturating_mul(right) <= self.tuning().size(FEW_PAIRS)
+        are_few_pairs([0, 1].map(|side| self.tables[side].rows()), self.tuning())
     }
 
     /// Whether the scores of the output are those by which pairs are ranked.
