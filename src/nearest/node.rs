@@ -28,7 +28,7 @@ use super::nan_rows::counted;
 use super::pairs::check_type;
 use super::right::Reading;
 use super::run::{FinishedRound, OnRound};
-use super::search::NearestSearch;
+use super::search::{NearestSearch, Out};
 use crate::config::SimJoinOptions;
 use crate::exec::mode::spread;
 use crate::exec::{JoinInput, NanRows, SetSimilarityJoinExec};
@@ -51,6 +51,8 @@ pub struct NearestJoinExec {
     options: SimJoinOptions,
     /// Whether tasks that do not see each other share the left rows.
     shares_left_rows: bool,
+    /// The rows of each partition of the output, at most.
+    fetch: Option<usize>,
     properties: Arc<PlanProperties>,
     metrics: ExecutionPlanMetricsSet,
     /// The rounds of the last execution, for EXPLAIN ANALYZE.
@@ -109,6 +111,7 @@ impl NearestJoinExec {
             families: families.clone(),
             options,
             shares_left_rows: false,
+            fetch: None,
             properties: Arc::new(properties),
             metrics: ExecutionPlanMetricsSet::new(),
             rounds: Arc::default(),
@@ -136,6 +139,12 @@ impl NearestJoinExec {
         let partitioning = Partitioning::UnknownPartitioning(partitions);
         let properties = self.properties.as_ref().clone().with_partitioning(partitioning);
         Ok(Self { input, shares_left_rows: true, properties: Arc::new(properties), ..self })
+    }
+
+    /// The join that gives at most this many rows in each partition: it finds the neighbours of as many left rows.
+    #[must_use]
+    pub fn fetching(self, fetch: Option<usize>) -> Self {
+        Self { fetch, ..self }
     }
 
     /// Whether the tasks of a cluster share the left rows.
@@ -286,6 +295,9 @@ impl DisplayAs for NearestJoinExec {
             Some(_) => {}
             None => write!(f, ", search=all pairs")?,
         }
+        if let Some(fetch) = self.fetch {
+            write!(f, ", fetch={fetch}")?;
+        }
         let rounds = self.rounds.lock();
         if !rounds.first.is_empty() {
             write!(f, ", rounds=[{rounds}]")?;
@@ -345,10 +357,23 @@ impl ExecutionPlan for NearestJoinExec {
         let input = self.input.with_children(&children)?;
         let (join, options) = (self.join.as_ref().clone(), self.options.clone());
         let node = Self::try_new(input, join, &self.families, options)?;
+        let node = node.fetching(self.fetch);
         Ok(Arc::new(match self.shares_left_rows {
             true => node.with_shared_left_rows()?,
             false => node,
         }))
+    }
+
+    fn fetch(&self) -> Option<usize> {
+        self.fetch
+    }
+
+    fn with_fetch(&self, fetch: Option<usize>) -> Option<Arc<dyn ExecutionPlan>> {
+        let (join, options) = (self.join.as_ref().clone(), self.options.clone());
+        let node = Self::try_new(self.input.clone(), join, &self.families, options).ok()?;
+        let node = Self { shares_left_rows: self.shares_left_rows, fetch, ..node };
+        let properties = Arc::clone(&self.properties);
+        Some(Arc::new(Self { properties, ..node }))
     }
 
     fn with_new_children(
@@ -373,10 +398,10 @@ impl ExecutionPlan for NearestJoinExec {
         let emitted = BaselineMetrics::new(&self.metrics, partition);
         let (search, (left, right)) =
             self.search(partition, &context, emitted.elapsed_compute().clone())?;
-        let schema = self.schema();
+        let (schema, fetch) = (self.schema(), self.fetch);
         let batches = stream::once(async move {
             let mut output = RecordBatchReceiverStream::builder(schema, WAITING_BATCHES);
-            let out = output.tx();
+            let out = Out { to: output.tx(), fetch };
             output.spawn(search.run(left, right, out));
             output.build()
         });

@@ -34,7 +34,28 @@ use crate::spec::NearestJoin;
 use crate::top::TopK;
 
 /// The output, as far as it is asked for.
-pub(super) type Out = Sender<Result<RecordBatch>>;
+pub(super) struct Out {
+    pub to: Sender<Result<RecordBatch>>,
+    /// The rows that are still asked for; `None` for all.
+    pub fetch: Option<usize>,
+}
+
+impl Out {
+    /// Sends a batch. Returns whether more are asked for.
+    async fn send(&mut self, batch: RecordBatch) -> bool {
+        let rows = self.fetch.map_or(batch.num_rows(), |fetch| fetch.min(batch.num_rows()));
+        self.fetch = self.fetch.map(|fetch| fetch - rows);
+        let is_taken = self.to.send(Ok(batch.slice(0, rows))).await.is_ok();
+        is_taken && self.fetch != Some(0)
+    }
+
+    /// The left rows that are first searched for, where `most` may be: few where few rows of the output are asked for.
+    fn first_rows(&self, most: usize, neighbours: usize) -> usize {
+        /// Left rows that are searched for together, at least: fewer take hardly less time.
+        const LEAST: usize = 1 << 4;
+        self.fetch.map_or(most, |fetch| fetch.div_ceil(neighbours).max(LEAST).min(most))
+    }
+}
 
 /// A search, before its inputs are read.
 pub(super) struct NearestSearch {
@@ -65,7 +86,7 @@ impl NearestSearch {
         self,
         left: SendableRecordBatchStream,
         right: Option<SendableRecordBatchStream>,
-        out: Out,
+        mut out: Out,
     ) -> Result<()> {
         let itself = right.is_none();
         let (left, right) = match right {
@@ -83,7 +104,7 @@ impl NearestSearch {
             if let Some(pieces) = &pieces {
                 pieces.add(1);
             }
-            if !self.piece(&piece, &mut right, &out).await? {
+            if !self.piece(&piece, &mut right, &mut out).await? {
                 break;
             }
         }
@@ -91,7 +112,9 @@ impl NearestSearch {
     }
 
     /// Sends the neighbours of the rows of a piece. Returns whether more are asked for.
-    async fn piece(&self, piece: &LeftPiece, right: &mut Right, out: &Out) -> Result<bool> {
+    async fn piece(&self, piece: &LeftPiece, right: &mut Right, out: &mut Out) -> Result<bool> {
+        /// The left rows of a part by those of the part before, where few rows are asked for.
+        const MORE: usize = 4;
         let candidates: Arc<[u32]> = {
             let window = Window { table: Arc::new(right.empty()), first: 0, pieces: 0..0 };
             self.in_window(piece, &window, false).candidates()?.into()
@@ -101,9 +124,10 @@ impl NearestSearch {
         let heaps = if right.pieces() > 1 { 2 } else { 1 };
         let of_row = TopK::bytes(1, self.count(right)).saturating_mul(heaps);
         let mut most = (right.budget().heaps() / of_row).max(1);
+        let mut wanted = out.first_rows(most, self.count(right));
         let (mut row, mut place) = (0, 0_usize);
         loop {
-            let end = candidates.len().min(place.saturating_add(most));
+            let end = candidates.len().min(place.saturating_add(wanted.min(most)));
             let started = Instant::now();
             let found = self.part(piece, &candidates[place..end], right).await;
             self.searched.add_elapsed(started);
@@ -130,6 +154,7 @@ impl NearestSearch {
                 return Ok(true);
             }
             (row, place) = (last, end);
+            wanted = wanted.saturating_mul(MORE);
         }
     }
 
@@ -202,7 +227,7 @@ impl NearestSearch {
         (rows, places): Part,
         (best, windows): (Arc<TopK>, Vec<Range<usize>>),
         right: &mut Right,
-        out: &Out,
+        out: &mut Out,
     ) -> Result<bool> {
         let candidates: Arc<[u32]> = candidates[places].into();
         let is_outer = self.join.join_type == JoinType::Left;
@@ -245,10 +270,10 @@ impl NearestSearch {
 }
 
 /// Sends batches. Returns whether more are asked for.
-async fn sent(batches: impl Stream<Item = Result<RecordBatch>>, out: &Out) -> Result<bool> {
+async fn sent(batches: impl Stream<Item = Result<RecordBatch>>, out: &mut Out) -> Result<bool> {
     let mut batches = std::pin::pin!(batches);
     while let Some(batch) = batches.next().await {
-        if out.send(Ok(batch?)).await.is_err() {
+        if !out.send(batch?).await {
             return Ok(false);
         }
     }

@@ -386,6 +386,45 @@ pub(super) async fn many(context: &SessionContext) -> Result<()> {
     Ok(())
 }
 
+/// A limit gives rows of the answer, and the neighbours of few left rows are looked for.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_limit_finds_the_neighbours_of_few_rows() -> Result<()> {
+    for (by, way) in [
+        ("SIMILARITY jaccard(qgrams(a.s, 2), qgrams(b.s, 2))", Way::Memory),
+        ("DISTANCE levenshtein(a.s, b.s) ON a.id <> b.id", Way::Disk),
+        ("DISTANCE array_distance(a.v, b.v)", Way::Tasks(DistributionChoice::Repartition)),
+        ("DISTANCE array_distance(a.v, b.v)", Way::Limit(1 << 12)),
+    ] {
+        let context = Setup::of(way).session(install)?;
+        many(&context).await?;
+        let kinds = if way == Way::Memory { &["", "LEFT"][..] } else { &["LEFT"] };
+        for kind in kinds {
+            let sql = format!("SELECT a.id, b.id FROM t a {kind} SIMJOIN t b NEAREST 3 BY {by}");
+            let (_, all) = plan_and_rows(&context, &sql).await?;
+            for (limit, rest) in [(7, ""), (100, " OFFSET 5"), (5000, "")] {
+                let sql = format!("{sql} LIMIT {limit}{rest}");
+                let (plan, rows) = plan_and_rows(&context, &sql).await?;
+                let skipped = if rest.is_empty() { 0 } else { 5 };
+                assert_eq!(rows.len(), limit.min(all.len() - skipped), "{sql}\n{plan}");
+                // Any of rows in a tie are neighbours: left rows tell.
+                let lefts = |rows: &[String]| -> Vec<String> {
+                    rows.iter().map(|row| row.split(' ').next().unwrap_or("").to_string()).collect()
+                };
+                let (lefts, all) = (lefts(&rows), lefts(&all));
+                for left in &lefts {
+                    let count = |rows: &[String]| rows.iter().filter(|row| *row == left).count();
+                    assert!(count(&lefts) <= count(&all), "{sql}\n{plan}");
+                }
+                assert!(plan.contains(&format!(", fetch={}", limit + skipped)), "{plan}");
+            }
+            let sql = format!("EXPLAIN ANALYZE {sql} LIMIT 7");
+            let (_, plan) = plan_and_rows(&context, &sql).await?;
+            assert!(!plan.join("").contains(" of 400 rows"), "{plan:?}");
+        }
+    }
+    Ok(())
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn rows_far_from_others_are_found_in_later_rounds() -> Result<()> {
     for (order, score, strategy) in [

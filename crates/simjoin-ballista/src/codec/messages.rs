@@ -389,6 +389,8 @@ pub(super) struct NearestJoinNode {
     pub schema: Schema,
     #[prost(bool, tag = "17")]
     pub shares_left_rows: bool,
+    #[prost(uint64, optional, tag = "18")]
+    pub fetch: Option<u64>,
 }
 
 /// A [`Search`](datafusion_simjoin::spec::Search).

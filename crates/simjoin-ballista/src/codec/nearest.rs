@@ -49,6 +49,7 @@ pub(super) fn write(node: &NearestJoinExec, writer: &Writer<'_>) -> Result<Neare
         output: join.output.iter().copied().map(write_output).collect(),
         schema: writer.schema(&join.schema)?,
         shares_left_rows: node.shares_left_rows(),
+        fetch: node.fetch().map(|fetch| fetch as u64),
     })
 }
 
@@ -90,8 +91,9 @@ pub(super) fn read(
         output: read_outputs(node.output, reader)?,
         schema: reader.schema(&node.schema)?,
     };
-    let shares_left_rows = node.shares_left_rows;
+    let (shares_left_rows, fetch) = (node.shares_left_rows, node.fetch.map(count).transpose()?);
     let node =
-        NearestJoinExec::try_new(input, join, reader.families, read_options(&node.options)?)?;
+        NearestJoinExec::try_new(input, join, reader.families, read_options(&node.options)?)?
+            .fetching(fetch);
     if shares_left_rows { node.with_shared_left_rows() } else { Ok(node) }
 }
