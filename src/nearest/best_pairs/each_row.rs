@@ -7,11 +7,16 @@ use arrow::array::make_comparator;
 use arrow::compute::SortOptions;
 use datafusion::common::runtime::SpawnedTask;
 use datafusion::common::{JoinType, Result, internal_datafusion_err, internal_err};
+use datafusion::execution::SendableRecordBatchStream;
 use datafusion::execution::memory_pool::MemoryReservation;
+use datafusion::physical_plan::ExecutionPlan;
 
 use super::held::room;
-use super::search::{BestPairSearch, SearchOutcome};
+use super::input::HeldInput;
+use super::search::{BestPairSearch, COUNTED, Execution, SearchOutcome};
 use super::top::Pair;
+use crate::exec::JoinInput;
+use crate::nearest::NearestJoinExec;
 use crate::nearest::alike::column;
 use crate::nearest::run::{InMemorySearch, OnRound, PartnerOrder};
 use crate::nearest::table::RowTable;
@@ -121,25 +126,7 @@ impl BestPairSearch {
 
     /// The join as a search for nearest rows of the rows of `side`, which are left rows there.
     fn as_nearest(&self, nearest: Nearest, side: Side) -> InMemorySearch {
-        let join = match side {
-            Side::Left => self.join.clone(),
-            Side::Right => exchanged(self.join.clone()),
-        };
-        let (predicate, arguments, residual) = (join.predicate, join.arguments, join.residual);
-        let join = NearestJoin {
-            nearest,
-            order: predicate.call.function.info().order,
-            text: join.text,
-            join_type: JoinType::Inner,
-            score: None,
-            on: join.on,
-            null_equality: join.null_equality,
-            side_filters: join.side_filters,
-            condition: None,
-            search: Some(Search { predicate, arguments, residual }),
-            output: join.output,
-            schema: join.schema,
-        };
+        let join = nearest_of(&self.join, nearest, side);
         let told = Arc::clone(&self.on_round);
         let on_round: OnRound = Arc::new(move |round| told(round.to_string(), None));
         InMemorySearch {
@@ -155,6 +142,75 @@ impl BestPairSearch {
             on_round,
             hardly_repeat: Arc::default(),
         }
+    }
+}
+
+/// The join as one with nearest rows of the rows of `side`, which are left rows there.
+fn nearest_of(join: &SimilarityJoin, nearest: Nearest, side: Side) -> NearestJoin {
+    let join = match side {
+        Side::Left => join.clone(),
+        Side::Right => exchanged(join.clone()),
+    };
+    let (predicate, arguments, residual) = (join.predicate, join.arguments, join.residual);
+    NearestJoin {
+        nearest,
+        order: predicate.call.function.info().order,
+        text: join.text,
+        join_type: JoinType::Inner,
+        score: None,
+        on: join.on,
+        null_equality: join.null_equality,
+        side_filters: join.side_filters,
+        condition: None,
+        search: Some(Search { predicate, arguments, residual }),
+        output: join.output,
+        schema: join.schema,
+    }
+}
+
+impl Execution {
+    /// Whether the join makes many pairs besides the `count` best ones of each row of `side`, as a sample of the rows
+    /// that were read says.
+    ///
+    /// # Errors
+    ///
+    /// The errors of the join of samples, and when memory is refused.
+    pub(super) async fn each_row_pays(
+        &self,
+        held: &HeldInput,
+        count: NonZeroUsize,
+        side: Side,
+    ) -> Result<bool> {
+        let Some(search) = self.search_of_sample(held).await? else { return Ok(false) };
+        if !search.has_all_scores() {
+            return Ok(false);
+        }
+        let share = search.share_of(held.rows());
+        let needed = held.rows()[side as usize].saturating_mul(count.get()) as f64;
+        let pairs = search.scores(COUNTED, share).await?.pairs();
+        Ok(pairs >= search.tuning().size(FEW_TIMES) * needed)
+    }
+
+    /// The neighbours that are the best pairs of each row of `side`, with all that tie.
+    ///
+    /// # Errors
+    ///
+    /// The errors of the plan with nearest rows.
+    pub(super) fn run_on_disk(
+        &self,
+        held: HeldInput,
+        nearest: Nearest,
+        side: Side,
+    ) -> Result<SendableRecordBatchStream> {
+        let join = nearest_of(self.plain.join(), nearest, side);
+        let mut input = held.into_input()?;
+        if let (JoinInput::Two { left, right, .. }, Side::Right) = (&mut input, side) {
+            std::mem::swap(left, right);
+        }
+        let options = self.plain.options().clone();
+        let neighbours = NearestJoinExec::try_new(input, join, &self.families, options)?;
+        (self.on_round)("nearest rows".to_string(), None);
+        neighbours.execute(0, Arc::clone(&self.context))
     }
 }
 
@@ -187,7 +243,7 @@ fn sorted_by(
     Ok(Some(PartnerOrder { ranks, rows }))
 }
 
-/// The join with its sides exchanged; the output stays as it is.
+/// The join with its sides exchanged; the output has the same columns.
 fn exchanged(mut join: SimilarityJoin) -> SimilarityJoin {
     let other = |call: Call| Call { first: call.first.other(), ..call };
     join.predicate.call = other(join.predicate.call);
@@ -195,6 +251,13 @@ fn exchanged(mut join: SimilarityJoin) -> SimilarityJoin {
     join.side_filters.reverse();
     for (left, right) in &mut join.on {
         std::mem::swap(left, right);
+    }
+    for column in &mut join.output {
+        *column = match *column {
+            OutputColumn::Input(side, index) => OutputColumn::Input(side.other(), index),
+            OutputColumn::Score(call) => OutputColumn::Score(other(call)),
+            OutputColumn::Count(count) => OutputColumn::Count(count),
+        };
     }
     for column in join.residual.iter_mut().flat_map(|residual| &mut residual.columns) {
         *column = match *column {

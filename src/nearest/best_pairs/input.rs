@@ -58,7 +58,7 @@ impl HeldInput {
                 let first = stream(*build)?;
                 let first = HeldRows::read(first, room / 2, memory.new_empty()).await?;
                 let (second, window) = (stream(build.other())?, room - first.bytes().min(room / 2));
-                let second = match first.is_complete() && first.rows() > 0 {
+                let second = match first.rows() > 0 {
                     true => HeldRows::read(second, window, memory.new_empty()).await?,
                     false => HeldRows::unread(second, memory.new_empty()),
                 };

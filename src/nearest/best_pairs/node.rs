@@ -37,8 +37,8 @@ use crate::exec::{JoinMode, SetSimilarityJoinExec};
 use crate::families::Families;
 use crate::nearest::output::PairOutput;
 use crate::operator::errors::is_out_of_memory;
-use crate::operator::once::OnceExecution;
-use crate::spec::{BestPairs, SimilarityJoin, TieBreak};
+use crate::operator::once::{OnceExecution, once_fut};
+use crate::spec::{BestPairs, Nearest, SimilarityJoin, TieBreak};
 
 /// A similarity join whose best pairs are needed.
 ///
@@ -75,8 +75,8 @@ struct LastRun {
 enum BestPairsOutput {
     /// The pairs of the answer, all in the first partition.
     Pairs { output: Arc<PairOutput>, pairs: Arc<[Pair]> },
-    /// A match, all in the first partition, which takes it.
-    Match(Mutex<Option<SendableRecordBatchStream>>),
+    /// The rows of the answer, all in the first partition, which takes them.
+    Rows(Mutex<Option<SendableRecordBatchStream>>),
     /// The output of a join.
     Join(Arc<SetSimilarityJoinExec>),
 }
@@ -112,9 +112,12 @@ impl BestPairsExec {
         !plain.properties().boundedness.is_unbounded()
             && match best {
                 BestPairs::First { .. } => true,
-                _ if plain.mode() != JoinMode::Shared => false,
-                BestPairs::OfEachRow { .. } => true,
-                BestPairs::OneToOne { nodes } => is_matched(plain, nodes),
+                // A pair stands for both of its orders there.
+                BestPairs::OfEachRow { .. } => !matches!(plain.mode(), JoinMode::Mirrored { .. }),
+                // The tasks of a cluster do not know of each other's pairs.
+                BestPairs::OneToOne { nodes } => {
+                    plain.mode() == JoinMode::Shared && is_matched(plain, nodes)
+                }
             }
     }
 
@@ -177,17 +180,23 @@ impl BestPairsExec {
     /// Finds the pairs, or the bound of the join that does.
     fn prepare(
         &self,
+        partition: usize,
         context: &Arc<TaskContext>,
     ) -> Result<impl Future<Output = Result<BestPairsOutput>> + Send + use<>> {
         let ran = Arc::clone(&self.ran);
-        *ran.lock() = LastRun::default();
-        let preparation =
-            Preparation { execution: self.execution(Arc::clone(context)), best: self.best };
+        if partition == 0 {
+            *ran.lock() = LastRun::default();
+        }
+        let preparation = Preparation {
+            execution: self.execution(Arc::clone(context)),
+            best: self.best,
+            partition,
+        };
         Ok(async move {
             let prepared = preparation.run().await?;
             let mut ran = ran.lock();
             match &prepared {
-                BestPairsOutput::Pairs { .. } | BestPairsOutput::Match(_) => ran.has_pairs = true,
+                BestPairsOutput::Pairs { .. } | BestPairsOutput::Rows(_) => ran.has_pairs = true,
                 BestPairsOutput::Join(join) => {
                     let bound = join.join().predicate.bound;
                     ran.rounds.push(format!("{bound}: all pairs"));
@@ -203,18 +212,20 @@ impl BestPairsExec {
 struct Preparation {
     execution: Execution,
     best: BestPairs,
+    partition: usize,
 }
 
 impl Preparation {
     async fn run(self) -> Result<BestPairsOutput> {
-        let Self { execution, best } = self;
+        let Self { execution, best, partition } = self;
         let Execution { plain, context, memory, .. } = &execution;
         let room = match (best, plain.options().spill) {
             (BestPairs::OneToOne { .. }, SpillChoice::Always) => 0,
             _ => room(context.memory_pool()),
         };
         let memory = memory.new_empty();
-        let mut held = HeldInput::read(Arc::clone(plain), 0, (context, room), memory).await?;
+        let mut held =
+            HeldInput::read(Arc::clone(plain), partition, (context, room), memory).await?;
         let mut bound = plain.join().predicate.bound;
         if let (BestPairs::OneToOne { nodes }, false) = (best, held.is_in_memory()) {
             match execution.stored_match(&mut held, nodes).await {
@@ -224,11 +235,22 @@ impl Preparation {
                     };
                     let metrics = execution.metrics.clone();
                     let found = StoredMatch { search, sample, held, columns, metrics }.run(places);
-                    return Ok(BestPairsOutput::Match(Mutex::new(Some(found))));
+                    return Ok(BestPairsOutput::Rows(Mutex::new(Some(found))));
                 }
                 // The join as planned may do with less.
                 Err(error) if !is_out_of_memory(&error) => return Err(error),
                 Ok(None) | Err(_) => {}
+            }
+        }
+        if let (BestPairs::OfEachRow { count, side, ties }, false) = (best, held.is_in_memory()) {
+            match execution.each_row_pays(&held, count, side).await {
+                Ok(true) => {
+                    let nearest = Nearest { count, with_ties: ties != TieBreak::Any };
+                    let found = execution.run_on_disk(held, nearest, side)?;
+                    return Ok(BestPairsOutput::Rows(Mutex::new(Some(found))));
+                }
+                Err(error) if !is_out_of_memory(&error) => return Err(error),
+                Ok(false) | Err(_) => {}
             }
         }
         if held.is_in_memory() {
@@ -252,7 +274,9 @@ impl Preparation {
         let predicate = plain.join().predicate.with_bound(bound);
         let join = SimilarityJoin { predicate, ..plain.join().clone() };
         let (input, options) = (held.into_input()?, plain.options().clone());
-        let join = SetSimilarityJoinExec::try_new(input, join, &execution.families, options)?;
+        let (families, mode) = (&execution.families, plain.mode());
+        let join =
+            SetSimilarityJoinExec::try_new_in_mode(input, join, families, options, mode, None)?;
         Ok(BestPairsOutput::Join(Arc::new(join)))
     }
 }
@@ -362,20 +386,27 @@ impl ExecutionPlan for BestPairsExec {
         if let BestPairs::First { count, any_tie } = self.best {
             return Ok(self.first((count, any_tie), partition, context));
         }
-        let prepared = self.prepared.get(partition, partitions, || self.prepare(&context))?;
+        // Tasks have inputs of their own.
+        let (own, prepared) = match self.plain.mode() {
+            JoinMode::Shared => {
+                let prepare = || self.prepare(0, &context);
+                (partition, self.prepared.get(partition, partitions, prepare)?)
+            }
+            _ => (0, once_fut(self.prepare(partition, &context)?)),
+        };
         let emitted = BaselineMetrics::new(&self.metrics, partition);
         let schema = self.schema();
         let batches = stream::once(prepared).map(move |prepared| {
             let prepared = prepared.map_err(DataFusionError::Shared)?;
             match prepared.as_ref() {
-                BestPairsOutput::Join(join) => join.execute(partition, Arc::clone(&context)),
+                BestPairsOutput::Join(join) => join.execute(own, Arc::clone(&context)),
                 BestPairsOutput::Pairs { output, pairs } => {
-                    let pairs = if partition == 0 { Arc::clone(pairs) } else { Arc::default() };
+                    let pairs = if own == 0 { Arc::clone(pairs) } else { Arc::default() };
                     let batch_size = context.session_config().batch_size();
                     Ok(batches_of(Arc::clone(output), pairs, batch_size, emitted.clone()))
                 }
-                BestPairsOutput::Match(found) => {
-                    let found = if partition == 0 { found.lock().take() } else { None };
+                BestPairsOutput::Rows(found) => {
+                    let found = if own == 0 { found.lock().take() } else { None };
                     let none = || Box::pin(EmptyRecordBatchStream::new(schema.clone())) as _;
                     Ok(found.unwrap_or_else(none))
                 }

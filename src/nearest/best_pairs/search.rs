@@ -40,7 +40,7 @@ pub(super) const MOST_ROUNDS: u32 = 4;
 const WIDER: usize = 4;
 
 /// The best pairs of a sample that are told apart where its pairs are counted.
-const COUNTED: usize = 1 << 12;
+pub(super) const COUNTED: usize = 1 << 12;
 
 /// Told of a round that has ended, and of its join, where it is one.
 pub(super) type OnRound = Arc<dyn Fn(String, Option<Arc<SetSimilarityJoinExec>>) + Send + Sync>;

@@ -71,16 +71,9 @@ impl Joined {
     }
 }
 
-/// A statement, with `JOIN` as a word of DataFusion and of this crate, and where it asks for the best pairs.
-type Statement = ([String; 2], Asked);
-
-/// Where a statement asks for the best pairs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Asked {
-    Never,
-    InOneProcess,
-    Everywhere,
-}
+/// A statement, with `JOIN` as a word of DataFusion and of this crate, and whether it asks for the best
+/// pairs.
+type Statement = ([String; 2], bool);
 
 /// The first pairs of a join in the order of its score.
 fn first_of_all(rng: &mut StdRng, kind: Kind) -> Statement {
@@ -106,7 +99,7 @@ fn first_of_all(rng: &mut StdRng, kind: Kind) -> Statement {
             false => format!("SELECT {columns} FROM ({selected} {rest}) q"),
         }
     });
-    (statements, Asked::Everywhere)
+    (statements, true)
 }
 
 /// The first pairs of each group in the order of the score.
@@ -149,11 +142,7 @@ fn first_of_groups(rng: &mut StdRng, kind: Kind) -> Statement {
             ),
         }
     });
-    let asked = match groups.contains("a.id + b.id") {
-        true => Asked::Never,
-        false => Asked::InOneProcess,
-    };
-    (statements, asked)
+    (statements, !groups.contains("a.id + b.id"))
 }
 
 /// The plan of a statement before and after it has run, and its rows.
@@ -189,7 +178,7 @@ async fn compare_many(
     let count = rounds(48);
     for round in 0..count {
         let way = WAYS[round % WAYS.len()];
-        let ([plain, insists], asked) = statement(&mut rng, kind);
+        let ([plain, insists], is_best) = statement(&mut rng, kind);
         let oracle = nested_loops();
         let operator = Setup::draw(&mut rng, way).session(install)?;
         // DataFusion's sort reserves more than the limits below.
@@ -211,11 +200,6 @@ async fn compare_many(
                 continue;
             }
             Err(error) => return Err(error),
-        };
-        let is_best = match asked {
-            Asked::Never => false,
-            Asked::InOneProcess => !matches!(way, Way::Tasks(_)),
-            Asked::Everywhere => true,
         };
         assert_eq!(before.contains("best="), is_best, "{insists}\n{before}");
         assert_eq!(rows, expected, "{way:?} {insists}\n{after}");
@@ -467,6 +451,38 @@ async fn inputs_that_do_not_fit_are_joined_in_windows_or_from_disk() -> Result<(
         }
         assert_eq!(answers[0].len(), 30);
         assert_eq!(answers[0], answers[1]);
+    }
+    Ok(())
+}
+
+/// The best pairs of each row of inputs that do not fit are neighbours, which are found from disk.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn pairs_of_rows_that_do_not_fit_are_found_as_nearest_rows() -> Result<()> {
+    for (kept, of_side) in [("a.id", "b.id % 7, b.id"), ("b.id", "a.id DESC")] {
+        let sql = format!(
+            "SELECT a.id, b.id, levenshtein(a.s, b.s) FROM a SIMJOIN b ON levenshtein(a.s, b.s) <= 9 QUALIFY \
+             row_number() OVER (PARTITION BY {kept} ORDER BY levenshtein(a.s, b.s), {of_side}) <= 2"
+        );
+        let mut answers = vec![];
+        for way in [Way::Memory, Way::Limit(3 << 10), Way::Tasks(DistributionChoice::Broadcast)] {
+            let context = Setup { batch_size: 100, ..Setup::of(way) }.session(install)?;
+            context.sql("SET datafusion.execution.sort_spill_reservation_bytes = 0").await?;
+            for (name, count) in [("a", 2000), ("b", 1500)] {
+                let table = format!(
+                    "CREATE TABLE {name} AS SELECT value AS id, \
+                     repeat(md5(CAST(value % 90 AS VARCHAR)), 5) || CAST(value % 40 AS VARCHAR) AS s \
+                     FROM generate_series(1, {count})"
+                );
+                context.sql(&table).await?.collect().await?;
+            }
+            let ([_, after], rows) = run(&context, &sql).await?;
+            let last = rounds_of(&after).pop().unwrap_or_default();
+            let is_on_disk = matches!(way, Way::Limit(_));
+            assert_eq!(last == "nearest rows", is_on_disk, "{way:?}\n{after}");
+            assert!(!last.contains("all pairs"), "{way:?}\n{after}");
+            answers.push(rows);
+        }
+        assert!(answers[0].len() > 2900 && answers.iter().all(|rows| *rows == answers[0]));
     }
     Ok(())
 }

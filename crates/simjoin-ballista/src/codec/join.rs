@@ -15,8 +15,8 @@ use datafusion_simjoin::config::SimJoinOptions;
 use datafusion_simjoin::exec::{JoinInput, JoinMode, SetSimilarityJoinExec};
 use datafusion_simjoin::nearest::BestPairsExec;
 use datafusion_simjoin::spec::{
-    BestPairs, Call, CountOf, NanScore, Need, OutputColumn, Predicate, Residual, ResidualColumn,
-    Side, SimilarityJoin,
+    BestPairs, Call, CountOf, MOST_TIE_COLUMNS, NanScore, Need, OutputColumn, Predicate, Residual,
+    ResidualColumn, Side, SimilarityJoin, TieBreak, TieColumn,
 };
 use simjoin_core::engine::Family;
 
@@ -58,33 +58,60 @@ pub(super) fn read(
     SetSimilarityJoinExec::try_new_in_mode(input, join, reader.families, options, mode, node.reason)
 }
 
-/// The node without its inputs. Pairs that are not the first of all are those of the join with all its pairs, as every
-/// plan of a cluster has them.
+/// The node without its inputs. A match is made of all pairs of the join, as every plan of a cluster makes it.
 pub(super) fn write_best_pairs(node: &BestPairsExec, writer: &Writer<'_>) -> Result<OperatorKind> {
     let join = write(node.plain(), writer)?;
-    Ok(match node.best() {
-        BestPairs::First { count, any_tie } => {
-            let count = count.get() as u64;
-            OperatorKind::FirstPairs(Box::new(FirstPairsNode { join, count, any_tie }))
-        }
-        BestPairs::OfEachRow { .. } | BestPairs::OneToOne { .. } => {
-            OperatorKind::Join(Box::new(join))
-        }
-    })
+    let (count, side, any_tie, columns) = match node.best() {
+        BestPairs::OneToOne { .. } => return Ok(OperatorKind::Join(Box::new(join))),
+        BestPairs::First { count, any_tie } => (count, None, any_tie, None),
+        BestPairs::OfEachRow { count, side, ties } => match ties {
+            TieBreak::All => (count, Some(side), false, None),
+            TieBreak::Any => (count, Some(side), true, None),
+            TieBreak::Columns(columns) => (count, Some(side), false, Some(columns)),
+        },
+    };
+    let ties = columns.into_iter().flatten().flatten().map(|tie| TieColumnNode {
+        column: tie.column as u64,
+        descending: tie.descending,
+        nulls_first: tie.nulls_first,
+    });
+    Ok(OperatorKind::BestPairs(Box::new(BestPairsNode {
+        join,
+        count: count.get() as u64,
+        side: side.map(write_side),
+        any_tie,
+        ties: ties.collect(),
+    })))
 }
 
-/// The node for the first pairs of all, over its inputs.
-pub(super) fn read_first_pairs(
-    node: FirstPairsNode,
+/// The node over its inputs.
+pub(super) fn read_best_pairs(
+    node: BestPairsNode,
     inputs: &[Arc<dyn ExecutionPlan>],
     reader: &NodeReader<'_>,
 ) -> Result<BestPairsExec> {
-    let FirstPairsNode { join, count: pairs, any_tie } = node;
+    let BestPairsNode { join, count: pairs, side, any_tie, ties } = node;
     let Some(count) = NonZeroUsize::new(count(pairs)?) else {
-        return internal_err!("the first 0 pairs of a join");
+        return internal_err!("the best 0 pairs of a join");
     };
-    let plain = read(join, inputs, reader)?;
-    BestPairsExec::try_new(plain, BestPairs::First { count, any_tie }, reader.families)
+    let best = match side.map(read_side).transpose()? {
+        None => BestPairs::First { count, any_tie },
+        Some(side) => BestPairs::OfEachRow { count, side, ties: read_ties(&ties, any_tie)? },
+    };
+    BestPairsExec::try_new(read(join, inputs, reader)?, best, reader.families)
+}
+
+fn read_ties(ties: &[TieColumnNode], any_tie: bool) -> Result<TieBreak> {
+    if ties.is_empty() {
+        return Ok(if any_tie { TieBreak::Any } else { TieBreak::All });
+    }
+    let mut columns = [None; MOST_TIE_COLUMNS];
+    for (at, tie) in ties.iter().enumerate() {
+        let Some(to) = columns.get_mut(at) else { return unknown("number of columns of ties") };
+        let (descending, nulls_first) = (tie.descending, tie.nulls_first);
+        *to = Some(TieColumn { column: count(tie.column)?, descending, nulls_first });
+    }
+    Ok(TieBreak::Columns(columns))
 }
 
 pub(super) fn write_input(input: &JoinInput) -> JoinInputNode {

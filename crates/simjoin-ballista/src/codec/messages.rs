@@ -42,19 +42,36 @@ pub(super) enum OperatorKind {
     #[prost(message, tag = "7")]
     Nearest(Box<NearestJoinNode>),
     #[prost(message, tag = "8")]
-    FirstPairs(Box<FirstPairsNode>),
+    BestPairs(Box<BestPairsNode>),
 }
 
-/// A [`BestPairsExec`](datafusion_simjoin::nearest::BestPairsExec) for the first pairs of all.
+/// A [`BestPairsExec`](datafusion_simjoin::nearest::BestPairsExec) whose tasks find pairs of their own.
 #[derive(Clone, PartialEq, Message)]
-pub(super) struct FirstPairsNode {
+pub(super) struct BestPairsNode {
     /// The join with all its pairs.
     #[prost(message, required, tag = "1")]
     pub join: JoinNode,
     #[prost(uint64, tag = "2")]
     pub count: u64,
-    #[prost(bool, tag = "3")]
+    /// The side whose rows have so many pairs each; none for the first pairs of all.
+    #[prost(enumeration = "SideNode", optional, tag = "3")]
+    pub side: Option<i32>,
+    #[prost(bool, tag = "4")]
     pub any_tie: bool,
+    /// The columns that decide among ties.
+    #[prost(message, repeated, tag = "5")]
+    pub ties: Vec<TieColumnNode>,
+}
+
+/// A [`TieColumn`](datafusion_simjoin::spec::TieColumn).
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct TieColumnNode {
+    #[prost(uint64, tag = "1")]
+    pub column: u64,
+    #[prost(bool, tag = "2")]
+    pub descending: bool,
+    #[prost(bool, tag = "3")]
+    pub nulls_first: bool,
 }
 
 /// A [`SetSimilarityJoinExec`](datafusion_simjoin::exec::SetSimilarityJoinExec) without its inputs.

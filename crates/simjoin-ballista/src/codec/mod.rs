@@ -125,8 +125,8 @@ impl PhysicalExtensionCodec for SimJoinPhysicalCodec {
         };
         match open(envelope)? {
             OperatorKind::Join(node) => Ok(Arc::new(join::read(*node, inputs, &reader)?)),
-            OperatorKind::FirstPairs(node) => {
-                Ok(Arc::new(join::read_first_pairs(*node, inputs, &reader)?))
+            OperatorKind::BestPairs(node) => {
+                Ok(Arc::new(join::read_best_pairs(*node, inputs, &reader)?))
             }
             OperatorKind::AxisHistogram(node) => {
                 Ok(Arc::new(grid::read_histogram(*node, inputs, &reader)?))

@@ -69,7 +69,7 @@ fn told(plan: &Arc<dyn ExecutionPlan>) -> String {
     )
 }
 
-const JOINS: [&str; 13] = [
+const JOINS: [&str; 16] = [
     "SELECT a.id, b.id, jaccard(a.toks, b.toks) FROM doc a SIMJOIN doc b \
      ON jaccard(a.toks, b.toks) >= 0.1 + 0.2",
     "SELECT a.id, b.k FROM doc a LEFT SIMJOIN (SELECT * FROM doc WHERE w > 0.7) b \
@@ -93,6 +93,12 @@ const JOINS: [&str; 13] = [
      ORDER BY dice(a.toks, b.toks) DESC LIMIT 7",
     "SELECT a.id FROM doc a SIMJOIN (SELECT * FROM doc WHERE w > 0.7) b \
      ON overlap(a.toks, b.toks) >= 1 ORDER BY overlap(a.toks, b.toks) DESC, b.id LIMIT 7",
+    "SELECT a.id FROM doc a SIMJOIN doc b ON dice(a.toks, b.toks) >= 0.5 \
+     QUALIFY rank() OVER (PARTITION BY a.id ORDER BY dice(a.toks, b.toks) DESC) < 3",
+    "SELECT a.id FROM doc a SIMJOIN doc b ON dice(a.toks, b.toks) >= 0.5 \
+     QUALIFY row_number() OVER (PARTITION BY b.id ORDER BY dice(a.toks, b.toks) DESC) = 1",
+    "SELECT a.id FROM doc a SIMJOIN doc b ON dice(a.toks, b.toks) >= 0.5 QUALIFY row_number() OVER \
+     (PARTITION BY b.id ORDER BY dice(a.toks, b.toks) DESC, a.w DESC, a.id NULLS FIRST) < 4",
 ];
 
 #[tokio::test]
