@@ -101,7 +101,7 @@ async fn many_partitions_share_little_memory() {
     register_many(&whole, "a", &a);
     register_many(&whole, "b", &b);
     let expected = answers(&whole).await;
-    for kilobytes in [4 << 10, 8 << 10] {
+    for kilobytes in [3 << 10, 4 << 10, 8 << 10] {
         let session =
             Session { memory: Some(kilobytes << 10), partitions: 16, ..Session::on_cpu() };
         let ctx = session.context();

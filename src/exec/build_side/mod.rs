@@ -147,7 +147,7 @@ impl BuildSide {
 /// The wait of the workers that probe a build side for each other's memory.
 #[derive(Debug, Default)]
 pub(crate) struct Shortage {
-    /// The number of workers that wait. They hold no memory.
+    /// The number of workers that wait. They hold no batch.
     pub short: AtomicUsize,
     /// A worker has given memory back.
     pub freed: Notify,

@@ -46,13 +46,12 @@ pub(crate) enum ProbeInput {
 }
 
 impl ProbeInput {
-    /// Whether all partitions that probe a build side take rows or items of this input, and a partition
-    /// that ends leaves its own to the others.
+    /// Whether all partitions, or workers, that probe a build side take rows or items of this input, and one that
+    /// ends leaves its own to the others.
     pub(super) fn is_shared(&self) -> bool {
         match self {
             Self::Stream(rows) => rows.as_ref().is_some_and(ProbeRows::are_shared),
-            Self::Itself => true,
-            Self::Stored(_) => false,
+            Self::Itself | Self::Stored(_) => true,
         }
     }
 }
@@ -266,11 +265,18 @@ impl ProbeSource {
                 continue;
             }
             // The consumer of a stream may wait for another partition; workers on a piece go on.
-            if let ProbeInput::Stored(_) = self.input {
-                return self.wait_for_memory(&part, feed).await.map(Opened::Batch);
-            }
-            self.waiting.push(part);
-            return Ok(Opened::Stuck(error));
+            let opened = match self.input {
+                ProbeInput::Stored(_) => self.wait_for_memory(&part, feed).await,
+                ProbeInput::Stream(_) | ProbeInput::Itself => Err(error),
+            };
+            return match opened {
+                Ok(batch) => Ok(Opened::Batch(batch)),
+                Err(error) if is_out_of_memory(&error) => {
+                    self.waiting.push(part);
+                    Ok(Opened::Stuck(error))
+                }
+                Err(error) => Err(error),
+            };
         }
     }
 
@@ -300,11 +306,11 @@ impl ProbeSource {
     }
 
     /// Makes a batch of a part once other workers on the same piece have given memory back. An
-    /// error where all of them wait for that.
+    /// error where all of them wait for that: each keeps the memory of its cursor.
     async fn wait_for_memory(&mut self, part: &ProbePart, feed: Feed<'_>) -> Result<ProbeBatch> {
         let build = Arc::clone(&self.build);
         let shortage = &build.shortage;
-        // A worker that counts as waiting holds nothing: where all of them wait, one alone tries.
+        // A worker that counts as waiting holds no batch: where all of them wait, one alone tries.
         self.free();
         shortage.short.fetch_add(1, Ordering::AcqRel);
         shortage.freed.notify_waiters();

@@ -14,14 +14,17 @@ pub trait Lookup: Send + 'static {
     /// The items of either side.
     type Items: Collection;
 
-    /// Takes up a unit; the former one is done.
+    /// Reserves memory for a unit that has been fed.
     ///
     /// # Errors
     ///
-    /// A resource error where memory is short.
-    fn begin(&mut self, _unit: &Unit<Self::Items>) -> Result<()> {
+    /// A resource error where memory is short: the unit is not taken.
+    fn admit(&mut self, _unit: &Unit<Self::Items>) -> Result<()> {
         Ok(())
     }
+
+    /// Takes up a unit; the former one is done.
+    fn begin(&mut self, _unit: &Unit<Self::Items>) {}
 
     /// Takes the next items from the range of the unit, and appends matches to `found`, which is empty, for a
     /// millisecond at most. Returns how many pairs were compared, or `None` once no item is left.
@@ -108,8 +111,12 @@ impl<L: Lookup> LookupWorker<L> {
 impl<L: Lookup> Worker for LookupWorker<L> {
     type Items = L::Items;
 
+    fn admit(&mut self, unit: &Unit<L::Items>) -> Result<()> {
+        self.lookup.admit(unit)
+    }
+
     fn begin(&mut self, unit: Unit<L::Items>) -> Result<()> {
-        self.lookup.begin(&unit)?;
+        self.lookup.begin(&unit);
         self.unit = Some(unit);
         self.retired = None;
         Ok(())

@@ -286,16 +286,22 @@ impl NeighbourLookup {
 impl Lookup for NeighbourLookup {
     type Items = Strings;
 
-    fn begin(&mut self, unit: &Unit<Strings>) -> Result<()> {
+    fn admit(&mut self, unit: &Unit<Strings>) -> Result<()> {
+        // One unit at a time is taken up, so that the largest counts.
+        let bytes = self.own_bytes + size_of::<u32>() * unit.items.codes.len();
+        match bytes > self.reservation.size() {
+            true => self.reservation.try_resize(bytes),
+            false => Ok(()),
+        }
+    }
+
+    fn begin(&mut self, unit: &Unit<Strings>) {
         // Units of one collection follow each other.
         if self.unit.as_ref().is_none_or(|(items, _)| !Arc::ptr_eq(items, &unit.items)) {
             self.unit = None;
-            let bytes = size_of::<u32>() * unit.items.codes.len();
-            self.reservation.try_resize(self.own_bytes + bytes)?;
             let symbols = ProbeSymbols::of(&unit.items, &self.join);
             self.unit = Some((Arc::clone(&unit.items), symbols));
         }
-        Ok(())
     }
 
     fn look_up(&mut self, unit: &mut Unit<Strings>, found: &mut Vec<Match>) -> Result<Option<u64>> {

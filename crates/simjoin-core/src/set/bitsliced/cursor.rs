@@ -293,10 +293,17 @@ fn counted(build: &SetCollection, strip: &Line, first: SetId, bits: Range<u32>) 
 impl Worker for SlicedWorker {
     type Items = SetCollection;
 
-    fn begin(&mut self, unit: SetUnit) -> Result<()> {
+    fn admit(&mut self, unit: &SetUnit) -> Result<()> {
         let longest = unit.items.runs().greatest_size().min(self.build.universe());
         let group = ProbeGroup::footprint(longest as usize, self.build.runs());
-        self.reservation.try_resize(self.own + group)?;
+        // One unit at a time is taken up, so that the largest counts.
+        match self.own + group > self.reservation.size() {
+            true => self.reservation.try_resize(self.own + group),
+            false => Ok(()),
+        }
+    }
+
+    fn begin(&mut self, unit: SetUnit) -> Result<()> {
         self.itself = SelfMatches::of(&unit, &self.spec);
         self.unit = Some(unit);
         self.group.clear();
