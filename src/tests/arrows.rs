@@ -44,8 +44,8 @@ const ALLOWED: [(&str, &[&str]); 14] = [
     (
         "nearest",
         &[
-            "config", "engine", "error", "exec", "families", "operator", "spec", "top", "tuning",
-            "util",
+            "config", "engine", "error", "exec", "families", "operator", "results", "spec", "top",
+            "tuning", "util",
         ],
     ),
     ("operator", &["error", "tuning"]),

@@ -17,20 +17,26 @@ use futures::stream::BoxStream;
 use futures::{StreamExt, TryStreamExt, stream};
 use parking_lot::Mutex;
 
-use super::search::rows_of_sample;
 use crate::exec::expected;
 use crate::nearest::budget::SearchBudget;
 use crate::nearest::stored::{Stored, Writer};
 use crate::nearest::table::RowTable;
 use crate::operator::streams::StreamsExec;
 use crate::spec::Side;
-use crate::tuning::Tuning;
+use crate::tuning::{Size, Tuning};
+use crate::util::evenly::one_of_each;
 
 /// Inputs may take this part of the memory that is left.
 const PART_OF_LIMIT: usize = 8;
 
 /// The bytes that inputs may take where there is no limit.
 const MOST_BYTES: usize = 1 << 31;
+
+/// The rows of a side of which one is in a sample.
+const SAMPLED: Size = Size { usual: 16, small: 3 };
+
+/// The least and the most rows of a side in a sample.
+const SAMPLE_ROWS: Size<[usize; 2]> = Size { usual: [1 << 9, 1 << 15], small: [8, 1 << 6] };
 
 /// The bytes that both inputs of a join may take.
 pub(super) fn room(pool: &Arc<dyn MemoryPool>) -> usize {
@@ -218,4 +224,13 @@ impl HeldRows {
         let rows = Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&schema), rows));
         Arc::new(StreamsExec::new(schema, vec![rows]).with_statistics(statistics))
     }
+}
+
+/// Numbers of some of `rows` rows of a side, in rising order: one at random of each few that follow each
+/// other, so that rows that lie at equal places of both sides do not meet more often than others.
+pub(super) fn rows_of_sample(rows: usize, side: usize, tuning: Tuning) -> Vec<u32> {
+    let [least, most] = tuning.size(SAMPLE_ROWS);
+    let wanted = (rows / tuning.size(SAMPLED)).clamp(least, most);
+    let step = rows.div_ceil(wanted).max(1);
+    one_of_each(rows, step, side as u64 + 1).collect()
 }

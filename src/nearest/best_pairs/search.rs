@@ -11,6 +11,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
 use futures::StreamExt;
 
+use super::held::rows_of_sample;
 use super::input::HeldInput;
 use super::top::{Pair, Picked, Top};
 use crate::config::SimJoinOptions;
@@ -21,17 +22,10 @@ use crate::nearest::table::RowTable;
 use crate::spec::{Order, OutputColumn, SimilarityJoin};
 use crate::top::{ScoreKey, key_of, score_of};
 use crate::tuning::{Size, Tuning};
-use crate::util::evenly::one_of_each;
 use crate::util::parallel::Threads;
 
 /// Pairs of rows, at most, of which all matches are made.
 const FEW_PAIRS: Size = Size { usual: 1 << 22, small: 1 << 8 };
-
-/// The rows of a side of which one is in a sample.
-const SAMPLED: Size = Size { usual: 16, small: 3 };
-
-/// The least and the most rows of a side in a sample.
-const SAMPLE_ROWS: Size<[usize; 2]> = Size { usual: [1 << 9, 1 << 15], small: [8, 1 << 6] };
 
 /// Bounds that are tried, at most.
 pub(super) const MOST_ROUNDS: u32 = 4;
@@ -328,13 +322,4 @@ impl ScoreSample {
         let place = Self::place(self.share, count, round);
         self.keys.get(place - 1).map(|key| score_of(*key, order))
     }
-}
-
-/// Numbers of some of `rows` rows of a side, in rising order: one at random of each few that follow each
-/// other, so that rows that lie at equal places of both sides do not meet more often than others.
-pub(super) fn rows_of_sample(rows: usize, side: usize, tuning: Tuning) -> Vec<u32> {
-    let [least, most] = tuning.size(SAMPLE_ROWS);
-    let wanted = (rows / tuning.size(SAMPLED)).clamp(least, most);
-    let step = rows.div_ceil(wanted).max(1);
-    one_of_each(rows, step, side as u64 + 1).collect()
 }
