@@ -35,21 +35,20 @@ pub struct Frequencies {
 
 impl Frequencies {
     /// Counts how frequent the tokens of a join are, in a small part of its time. `None` where the sets
-    /// are too small for counters of all pairs to be of use, or the join too short, unless the strategy
-    /// `is_only`.
+    /// are too small for counters of all pairs to be of use, or the join too short, unless it `counts` anyway.
     ///
     /// # Errors
     ///
     /// When the work is cancelled, or memory refused.
     pub(super) fn count(
         join: &SetJoin,
-        is_only: bool,
+        counts: bool,
         context: PrepareContext<'_>,
     ) -> Result<Option<Self>> {
         /// The share of the join's time that the counts may take.
         const SHARE: f64 = 0.02;
         let average = join.statistics.average_size();
-        if !is_only && (!join.is_long() || average < LARGE) {
+        if !counts && (!join.is_long() || average < LARGE) {
             return Ok(None);
         }
         // Too few sets tell nothing.

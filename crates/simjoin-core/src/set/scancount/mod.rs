@@ -62,7 +62,7 @@ impl Strategy<SetJoin> for ScanCount {
     }
 
     fn estimate(&self, join: &mut SetJoin, terms: &Terms<'_>) -> Result<Estimate> {
-        let cost = cost(join, terms, estimate::estimate)?;
+        let cost = cost(join, terms, false, estimate::estimate)?;
         Ok(Estimate::new(Some(cost), ()))
     }
 
@@ -77,7 +77,11 @@ impl Strategy<SetJoin> for ScanCount {
     }
 }
 
-/// The cost by the frequencies of tokens; infinite where these have not been counted.
+/// Tokens of an average set from which on a device that is open may count them.
+const LEAST_ON_DEVICE: f64 = 12.0;
+
+/// The cost by the frequencies of tokens; infinite where these have not been counted. For a device that
+/// `is_open` they are counted in short joins, too.
 ///
 /// # Errors
 ///
@@ -85,9 +89,11 @@ impl Strategy<SetJoin> for ScanCount {
 pub fn cost(
     join: &mut SetJoin,
     terms: &Terms<'_>,
+    is_open: bool,
     of: fn(&SetJoin, &Frequencies) -> Cost,
 ) -> Result<Cost> {
-    let frequencies = join.figure(|join| Frequencies::count(join, terms.is_only, terms.context))?;
+    let counts = terms.is_only || is_open && join.statistics.average_size() >= LEAST_ON_DEVICE;
+    let frequencies = join.figure(|join| Frequencies::count(join, counts, terms.context))?;
     let endless = Cost::cpu(f64::INFINITY);
     Ok(Option::as_ref(&frequencies).map_or(endless, |found| of(join, found)))
 }

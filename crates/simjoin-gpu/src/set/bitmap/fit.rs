@@ -39,7 +39,7 @@ const SIGN_TOKEN: f64 = 0.004;
 /// Nanoseconds of a work: the device takes up nothing else meanwhile.
 const SLICE: f64 = 1e7;
 /// Nanoseconds of a join besides: plans, launches and answers of its first works.
-const START: f64 = 2e6;
+const START: f64 = 2.3e6;
 
 /// Pairs whose tokens a device compares in ten milliseconds, in sets of `average` tokens.
 pub(super) fn compared_in_slice(average: f64) -> u64 {

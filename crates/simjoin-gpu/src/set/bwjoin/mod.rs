@@ -276,7 +276,7 @@ fn cost(join: &SetJoin) -> Cost {
     const LOOKUP: f64 = 0.05;
     const CANDIDATE: f64 = 1.0;
     const TRAVELLING: f64 = 40.0;
-    const START: f64 = 1e6;
+    const START: f64 = 1.5e6;
     let travelling = if spec.pairing == Pairing::All { statistics.probed } else { 0.0 };
     let candidates = statistics.postings * join.suffix_share(1);
     let device = START

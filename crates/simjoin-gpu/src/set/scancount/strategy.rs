@@ -13,6 +13,7 @@ use crate::engine::{
 };
 use crate::error::Result;
 use crate::offload::OnCpu;
+use crate::runtime::Device;
 use crate::set::bitmap;
 use crate::set::device::{DeviceJoin, OPENER};
 use crate::set::offload;
@@ -35,7 +36,8 @@ impl Strategy<SetJoin> for LargeSets {
         let of = |join: &SetJoin, found: &scancount::Frequencies| {
             estimate(join, found.light_share, found.heavy)
         };
-        Ok(Estimate::new(Some(scancount::cost(join, terms, of)?), ()))
+        let is_open = Device::opened(0).is_some();
+        Ok(Estimate::new(Some(scancount::cost(join, terms, is_open, of)?), ()))
     }
 
     fn prepare(
