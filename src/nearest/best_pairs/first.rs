@@ -103,8 +103,11 @@ impl FirstPairs {
     async fn of_window(&self, held: &HeldInput, known: Option<f64>) -> Result<FoundPairs> {
         let join = self.execution.plain.join();
         let widest = known.unwrap_or(join.predicate.bound);
-        let search = self.execution.search_of_sample(held).await?;
-        let Some(search) = search.filter(|_| known.is_none()) else {
+        let search = match known {
+            Some(_) => None,
+            None => self.execution.search_of_sample(held).await?,
+        };
+        let Some(search) = search else {
             return self.all_of(self.join(held.input()?, widest)?, widest);
         };
         let share = search.share_of(held.rows());

@@ -90,12 +90,15 @@ impl HeldInput {
         Ok(true)
     }
 
-    /// Reads the next window of the probe side; `false` where there are no more rows.
+    /// Reads the next window of the probe side; `false` where there are no more rows, or none that they meet.
     ///
     /// # Errors
     ///
     /// The errors of the input.
     pub(super) async fn next_window(&mut self) -> Result<bool> {
+        if self.first.rows() == 0 {
+            return Ok(false);
+        }
         let Some(rest) = self.second.take().and_then(HeldRows::into_rest) else { return Ok(false) };
         let window = HeldRows::read(rest, self.window, self.memory.new_empty()).await?;
         self.second = Some(window);
