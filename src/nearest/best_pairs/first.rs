@@ -62,8 +62,9 @@ impl FirstPairs {
             SpillChoice::Always => 0,
             SpillChoice::Auto | SpillChoice::Never => room(self.execution.context.memory_pool()),
         };
-        let mut held =
-            HeldInput::read(plain, partition, (&self.execution.context, room), memory).await?;
+        // Windows of the probe side have as much room as the build side.
+        let read = (&self.execution.context, [room / 2, room]);
+        let mut held = HeldInput::read(plain, partition, read, memory).await?;
         if !held.has_build_side() {
             held.store(&self.execution.context, &self.execution.metrics).await?;
         }

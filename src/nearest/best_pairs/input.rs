@@ -33,7 +33,8 @@ pub(super) struct HeldInput {
 }
 
 impl HeldInput {
-    /// Reads the inputs of a partition of the join `plain`, as far as they fit into `room`, or memory.
+    /// Reads the inputs of a partition of the join `plain`, as far as they fit into memory: into `rooms`, the bytes of
+    /// the build side, or of the input that is both, and of both sides.
     ///
     /// # Errors
     ///
@@ -41,7 +42,7 @@ impl HeldInput {
     pub(super) async fn read(
         plain: Arc<SetSimilarityJoinExec>,
         partition: usize,
-        (context, room): (&Arc<TaskContext>, usize),
+        (context, rooms): (&Arc<TaskContext>, [usize; 2]),
         memory: MemoryReservation,
     ) -> Result<Self> {
         let stream = |side: Side| -> Result<SendableRecordBatchStream> {
@@ -51,13 +52,14 @@ impl HeldInput {
         };
         let (first, second, window) = match plain.input() {
             JoinInput::Itself { .. } => {
-                (HeldRows::read(stream(Side::Left)?, room, memory.new_empty()).await?, None, 0)
+                (HeldRows::read(stream(Side::Left)?, rooms[1], memory.new_empty()).await?, None, 0)
             }
             JoinInput::Two { build, .. } => {
                 // As the join reads them: without rows of the build side there is no other row to read.
                 let first = stream(*build)?;
-                let first = HeldRows::read(first, room / 2, memory.new_empty()).await?;
-                let (second, window) = (stream(build.other())?, room - first.bytes().min(room / 2));
+                let first = HeldRows::read(first, rooms[0], memory.new_empty()).await?;
+                let window = rooms[1].saturating_sub(first.bytes());
+                let second = stream(build.other())?;
                 let second = match first.rows() > 0 {
                     true => HeldRows::read(second, window, memory.new_empty()).await?,
                     false => HeldRows::unread(second, memory.new_empty()),

@@ -225,7 +225,7 @@ impl Preparation {
         };
         let memory = memory.new_empty();
         let mut held =
-            HeldInput::read(Arc::clone(plain), partition, (context, room), memory).await?;
+            HeldInput::read(Arc::clone(plain), partition, (context, [room; 2]), memory).await?;
         let mut bound = plain.join().predicate.bound;
         if let (BestPairs::OneToOne { nodes }, false) = (best, held.is_in_memory()) {
             match execution.stored_match(&mut held, nodes).await {
