@@ -109,7 +109,9 @@ impl BestPairsExec {
 
     /// Whether these pairs of the join are found apart from the others.
     pub(crate) fn serves(plain: &SetSimilarityJoinExec, best: BestPairs) -> bool {
+        // The tasks of a broadcast may share one copy of a plan, whose build side is read once.
         !plain.properties().boundedness.is_unbounded()
+            && plain.mode() != JoinMode::Broadcast
             && match best {
                 BestPairs::First { .. } => true,
                 // A pair stands for both of its orders there.

