@@ -17,7 +17,7 @@ use tokio::sync::mpsc::Sender;
 
 use super::held::room;
 use super::input::HeldInput;
-use super::search::{Execution, MOST_ROUNDS};
+use super::search::{Execution, is_wider};
 use crate::config::SpillChoice;
 use crate::exec::{JoinInput, SetSimilarityJoinExec};
 use crate::nearest::stored::bytes_of;
@@ -114,21 +114,14 @@ impl FirstPairs {
         let share = search.share_of(held.rows());
         let sample = search.scores(self.count, share).await?;
         let best = join.predicate.call.function.extremes()[1];
-        let mut former = None;
-        for round in 0..MOST_ROUNDS {
-            let Some(bound) = sample.bound(self.count, round, search.order()) else { break };
-            if !search.is_wider(widest, bound) {
-                break;
-            }
-            if former.is_some_and(|former| !search.is_wider(bound, former)) {
-                continue;
-            }
-            former = Some(bound);
+        let order = search.order();
+        let bounds = sample.bounds(self.count, widest, order);
+        for bound in bounds[..bounds.len() - 1].iter().copied() {
             let plan = self.join(held.input()?, bound)?;
             let mut found = self.all_of(plan, bound)?;
             let count = found.keep(self.count).await?;
             if count >= self.count {
-                if self.any_tie && !search.is_wider(bound, best) && !best.is_nan() {
+                if self.any_tie && !is_wider(bound, best, order) && !best.is_nan() {
                     found.rest = None;
                 }
                 return Ok(found);

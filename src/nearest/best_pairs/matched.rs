@@ -26,7 +26,7 @@ use tokio::sync::mpsc::Sender;
 
 use super::input::HeldInput;
 use super::one_to_one::{NodeColumns, PAIRS_OF_ROW, columns_of};
-use super::search::{BestPairSearch, Execution, MOST_ROUNDS, ScoreSample};
+use super::search::{BestPairSearch, Execution, ScoreSample};
 use crate::exec::SetSimilarityJoinExec;
 use crate::operator::streams::StreamsExec;
 use crate::results::{MarkedNodes, NO_ID, OneToOneExec};
@@ -102,17 +102,7 @@ impl StoredMatch {
         let wanted = PAIRS_OF_ROW.saturating_mul(held.rows().into_iter().min().unwrap_or(0));
         let emitted = BaselineMetrics::new(metrics, 0);
         let taken = self.no_nodes()?;
-        let mut former = None;
-        for round in 0..=MOST_ROUNDS {
-            let bound = match round {
-                MOST_ROUNDS => None,
-                round => sample.bound(wanted, round, search.order()),
-            };
-            let bound = bound.filter(|bound| search.is_wider(widest, *bound)).unwrap_or(widest);
-            if former.is_some_and(|former| !search.is_wider(bound, former)) {
-                continue;
-            }
-            former = Some(bound);
+        for bound in sample.bounds(wanted, widest, search.order()) {
             let plan = Arc::new(self.join(bound, &taken)?);
             let join: Arc<dyn ExecutionPlan> = Arc::<SetSimilarityJoinExec>::clone(&plan);
             let found = OneToOneExec::try_new(join, search.order() == Order::Distance)?.sorting();
@@ -132,9 +122,6 @@ impl StoredMatch {
                 }
             }
             (search.on_round)(format!("{bound}: {count} pairs are taken"), Some(plan));
-            if bound == widest {
-                break;
-            }
         }
         Ok(())
     }

@@ -18,7 +18,7 @@ use datafusion::physical_expr::PhysicalExprRef;
 use datafusion::physical_plan::expressions::Column;
 
 use super::items::{Head, PartnerItems, SideExpressions, has_ranks};
-use super::search::{BestPairSearch, MOST_ROUNDS, ScoreSample, SearchOutcome};
+use super::search::{BestPairSearch, ScoreSample, SearchOutcome};
 use super::top::{Pair, Picked, Top};
 use crate::exec::SetSimilarityJoinExec;
 use crate::exec::layout::row_order_of;
@@ -72,17 +72,7 @@ impl BestPairSearch {
             pairs: vec![],
             memory: self.memory.new_empty(),
         };
-        let mut former = None;
-        for round in 0..=MOST_ROUNDS {
-            let bound = match round {
-                MOST_ROUNDS => None,
-                round => sample.bound(wanted, round, self.order()),
-            };
-            let bound = bound.filter(|bound| self.is_wider(widest, *bound)).unwrap_or(widest);
-            if former.is_some_and(|former| !self.is_wider(bound, former)) {
-                continue;
-            }
-            former = Some(bound);
+        for bound in sample.bounds(wanted, widest, self.order()) {
             let rows = matching.sides.each_mut().map(PartnerItems::heads);
             let [left, right] = &rows;
             if left.is_empty() || right.is_empty() {
@@ -100,9 +90,6 @@ impl BestPairSearch {
                 return Ok(SearchOutcome::Within(widest));
             };
             matching.take(&pairs).await?;
-            if bound == widest {
-                break;
-            }
         }
         Ok(SearchOutcome::Pairs(matching.pairs))
     }

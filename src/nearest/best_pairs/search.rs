@@ -28,7 +28,7 @@ use crate::util::parallel::Threads;
 const FEW_PAIRS: Size = Size { usual: 1 << 22, small: 1 << 8 };
 
 /// Bounds that are tried, at most.
-pub(super) const MOST_ROUNDS: u32 = 4;
+const MOST_ROUNDS: u32 = 4;
 
 /// The factor by which the next round is to find more pairs than a round that found too few.
 const WIDER: usize = 4;
@@ -154,14 +154,6 @@ impl BestPairSearch {
             context: Arc::clone(&self.context),
             memory,
             on_round: Arc::clone(&self.on_round),
-        }
-    }
-
-    /// Whether `bound` admits more than `other`; not where one is NaN.
-    pub(super) fn is_wider(&self, bound: f64, other: f64) -> bool {
-        match self.order() {
-            Order::Similarity => bound < other,
-            Order::Distance => bound > other,
         }
     }
 
@@ -292,6 +284,14 @@ impl BestPairSearch {
     }
 }
 
+/// Whether `bound` admits more than `other`; not where one is NaN.
+pub(super) fn is_wider(bound: f64, other: f64, order: Order) -> bool {
+    match order {
+        Order::Similarity => bound < other,
+        Order::Distance => bound > other,
+    }
+}
+
 /// The scores of a sample.
 #[derive(Debug)]
 pub(super) struct ScoreSample {
@@ -317,9 +317,14 @@ impl ScoreSample {
         self.offered as f64 / self.share
     }
 
-    /// The bound of a round for `count` pairs; `None` where it is the widest.
-    pub(super) fn bound(&self, count: usize, round: u32, order: Order) -> Option<f64> {
-        let place = Self::place(self.share, count, round);
-        self.keys.get(place - 1).map(|key| score_of(*key, order))
+    /// The bounds of the rounds for `count` pairs, each wider than the one before it; `widest` is the last.
+    pub(super) fn bounds(&self, count: usize, widest: f64, order: Order) -> Vec<f64> {
+        let place = |round| Self::place(self.share, count, round) - 1;
+        let keys = (0..MOST_ROUNDS).map_while(|round| self.keys.get(place(round)));
+        let mut bounds: Vec<f64> = keys.map(|key| score_of(*key, order)).collect();
+        bounds.retain(|bound| is_wider(widest, *bound, order));
+        bounds.dedup();
+        bounds.push(widest);
+        bounds
     }
 }
