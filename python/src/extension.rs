@@ -31,6 +31,8 @@ use pyo3::types::PyCapsule;
 use simjoin_session::host::{Host, HostError};
 
 use crate::errors::warn;
+use tokio::runtime::Runtime;
+
 use crate::runtime::{drop_apart, runtime};
 
 /// The scalar functions of the engine by their names, each in a capsule.
@@ -54,10 +56,12 @@ pub(crate) fn table_capsule<'py>(
     let context = Arc::new(host.context().clone());
     let schema = Arc::clone(frame.schema().inner());
     let query = Arc::new(Query { host, frame: Some(frame), schema, sql });
-    let provider = Arc::new(QueryTable { query, _context: Arc::clone(&context) });
+    let runtime = runtime()?;
+    let handle = Some(runtime.handle().clone());
+    let provider =
+        Arc::new(QueryTable { query, _context: Arc::clone(&context), _runtime: runtime });
     let context: Arc<dyn TaskContextProvider> = context;
-    let runtime = Some(runtime()?.handle().clone());
-    let table = FFI_TableProvider::new(provider, false, runtime, &context, None);
+    let table = FFI_TableProvider::new(provider, false, handle, &context, None);
     PyCapsule::new_with_value(py, table, c"datafusion_table_provider")
 }
 
@@ -117,6 +121,8 @@ struct QueryTable {
     query: Arc<Query>,
     /// The session that the interface holds by a weak reference, to decode filters. No filter crosses.
     _context: Arc<SessionContext>,
+    /// The runtime of which the interface has a handle, and which must not end before.
+    _runtime: Arc<Runtime>,
 }
 
 impl fmt::Debug for QueryTable {

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use datafusion::common::DataFusionError;
 use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
+use pyo3::types::{IntoPyDict, PyCFunction};
 use simjoin_session::host;
 use tokio::runtime::Runtime;
 use tokio::task::JoinError;
@@ -20,8 +21,18 @@ use crate::errors;
 pub(crate) const PATIENCE: Duration = Duration::from_millis(20);
 
 /// The runtime of this process.
-pub(crate) fn runtime() -> PyResult<&'static Runtime> {
+pub(crate) fn runtime() -> PyResult<Arc<Runtime>> {
     host::runtime().map_err(|error| PyOSError::new_err(format!("no threads: {error}")))
+}
+
+/// Has the runtime's threads end before Python forks.
+pub(crate) fn end_before_fork(py: Python<'_>) -> PyResult<()> {
+    // Not every system has it.
+    let Ok(register) = py.import("os")?.getattr("register_at_fork") else { return Ok(()) };
+    let before = PyCFunction::new_closure(py, None, None, |arguments, _| {
+        arguments.py().detach(host::before_fork);
+    })?;
+    register.call((), Some(&[("before", before)].into_py_dict(py)?)).map(drop)
 }
 
 /// Drops a value on a thread of the runtime: the trees of long statements are deeper than the stacks

@@ -18,7 +18,6 @@
 //! ```
 
 use std::ffi::OsString;
-use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -33,17 +32,15 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::prelude::SessionContext;
 use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::Statement as SqlStatement;
-use tokio::runtime::{Builder, Runtime};
 
 use super::args::SessionArgs;
 use super::errors::{self, SessionError};
 use super::order::{self, Use};
 use super::phases::Took;
 use super::prepare::{PreparedStatement, SessionMemory, parse, prepare};
+pub use super::runtime::{before_fork, runtime};
 use super::table::{Expanded, Fit, MaxRows, TableWidth, TableWriter};
-use super::threads::stack_bytes;
 use super::{analyze, folders, session, statement, warnings, writes};
-use simjoin_core::util::per_process::PerProcess;
 use simjoin_files as files;
 
 /// Names of flags in messages of the command line, and of what a host has in their place.
@@ -53,20 +50,6 @@ const FLAGS: &[(&str, &str)] = &[
     ("SHOW FUNCTIONS, or \\h, lists", "SHOW FUNCTIONS lists"),
     ("\\d or SHOW TABLES", "SHOW TABLES"),
 ];
-
-/// The runtime of this process, whose threads have stacks for the trees of long statements. A child of
-/// `fork` gets another one.
-///
-/// # Errors
-///
-/// The system's error where it gives no threads.
-pub fn runtime() -> io::Result<&'static Runtime> {
-    static RUNTIME: PerProcess<Runtime> = PerProcess::new();
-    RUNTIME.get_or_try_make(|| {
-        let mut builder = Builder::new_multi_thread();
-        builder.enable_all().thread_name("simjoin-worker").thread_stack_size(stack_bytes()).build()
-    })
-}
 
 /// The flags of a session.
 #[derive(Debug, Parser)]

@@ -45,6 +45,7 @@ pub mod phases;
 pub mod prepare;
 pub mod progress;
 pub mod reads;
+mod runtime;
 pub mod session;
 pub mod size;
 pub mod spill_folders;
