@@ -1,5 +1,7 @@
 //! Pairs of a sample of sets, tried by the tests of the filters.
 
+use std::ops::Range;
+
 use parking_lot::Mutex;
 
 use crate::engine::PrepareContext;
@@ -10,8 +12,9 @@ use crate::set::filter::{Every, SignatureScheme, SuffixTest};
 use crate::set::join_spec::JoinSpec;
 use crate::set::runs::SetId;
 use crate::set::statistics::Statistics;
+use crate::simd::{Words, kernels};
 use crate::util::evenly::Evenly;
-use crate::util::parallel::{for_each, threads_for};
+use crate::util::parallel::{Threads, for_each, map, threads_for};
 
 /// Sets of the pool whose pairs are tried, and tokens in all of them, about.
 const POOL: (f64, f64) = (48.0, 320.0);
@@ -81,17 +84,9 @@ impl Sampled {
         let suffix_pairs = (affordable as usize / passed).min(most);
         let expected = statistics.postings / statistics.admissible_pairs.max(1.0)
             * (sets.len() * suffix_pairs) as f64;
-        let mut signatures = vec![0; sets.len() * scheme.words()];
-        for (&set, signature) in sets.iter().zip(signatures.chunks_exact_mut(scheme.words())) {
-            scheme.sign(build.tokens(set), signature);
-        }
-        let pool = Pool {
-            signatures,
-            words: scheme.words(),
-            every: (expected / tries) as u32 + 1,
-            suffix_pairs,
-            sets,
-        };
+        let signatures = PoolSignatures::of(build, &scheme, &sets, context.threads)?;
+        let every = (expected / tries) as u32 + 1;
+        let pool = Pool { signatures, every, suffix_pairs, sets };
         let tally = pool.try_all(build, spec, context)?;
         let pairs = tally.pairs.max(1) as f64;
         let (suffixes, signed) = (tally.suffixes, tally.signed);
@@ -111,12 +106,73 @@ impl Sampled {
 /// Some sets, evenly drawn, and their signatures.
 struct Pool {
     sets: Vec<SetId>,
-    signatures: Vec<u64>,
-    words: usize,
+    signatures: PoolSignatures,
     /// One common token in this many is tried as a posting.
     every: u32,
     /// Partners of a set under which postings are tried, about.
     suffix_pairs: usize,
+}
+
+/// The signatures of the sets of a pool: each word of all sets together.
+struct PoolSignatures {
+    words: Vec<Vec<u64>>,
+    /// By word and set, the tokens whose bits are not among this word and those before it.
+    rest: Vec<Vec<u32>>,
+}
+
+impl PoolSignatures {
+    fn of(
+        build: &SetCollection,
+        scheme: &SignatureScheme,
+        sets: &[SetId],
+        threads: Threads,
+    ) -> Result<Self> {
+        let tokens = sets.iter().map(|set| build.size(*set) as usize).sum();
+        let threads = threads_for(threads, tokens);
+        let share = sets.len().div_ceil(threads.count()).max(1);
+        let count = scheme.words();
+        let signed = map(threads, sets.chunks(share).collect(), |share: &[SetId]| {
+            let mut signatures = vec![0; share.len() * count];
+            for (&set, signature) in share.iter().zip(signatures.chunks_exact_mut(count)) {
+                scheme.sign(build.tokens(set), signature);
+            }
+            Ok(signatures)
+        })?;
+        let signed = signed.concat();
+        let word = |word: usize| signed.iter().copied().skip(word).step_by(count).collect();
+        let words: Vec<Vec<u64>> = (0..count).map(word).collect();
+        let mut left: Vec<u32> = sets.iter().map(|set| build.size(*set)).collect();
+        let rest = words.iter().map(|words| {
+            left.iter_mut().zip(words).for_each(|(left, word)| *left -= word.count_ones());
+            left.clone()
+        });
+        let rest = rest.collect();
+        Ok(Self { words, rest })
+    }
+
+    fn count(&self) -> usize {
+        self.words.len()
+    }
+}
+
+kernels! {
+    /// Adds the common bits of a word of a set and those of its partners to `common`. The pairs whose overlap may be
+    /// the required one: `rest` tokens of the set, and as many of each partner, have no bit yet.
+    fn pass_word[S: Words,](
+        word: u64,
+        partners: &[u64],
+        rest: u32,
+        of_partners: &[u32],
+        required: &[u32],
+        common: &mut [u32],
+    ) -> u64 {
+        let pairs = partners.iter().zip(of_partners).zip(required.iter().zip(common));
+        let passing = pairs.map(|((partner, of_partner), (required, common))| {
+            *common += (word & partner).count_ones();
+            u32::from(*common + rest.min(*of_partner) >= *required)
+        });
+        u64::from(passing.sum::<u32>())
+    }
 }
 
 /// Pairs and postings that were tried, and those that passed.
@@ -155,70 +211,116 @@ impl Pool {
         spec: &JoinSpec,
         context: PrepareContext<'_>,
     ) -> Result<Tally> {
-        let steps = self.sets.len() * self.sets.len() / 2 * (4 + self.words);
+        /// Sets that a thread takes at a time: neighbours have the same bounds.
+        const SHARE: usize = 16;
+        let count = self.sets.len();
+        let steps = count * count / 2 * (4 + self.signatures.count());
         let threads = threads_for(context.threads, steps);
-        let sum = Mutex::new(Tally::new(self.words));
-        // Sets far from each other have about the same work in sum.
-        for_each(threads, (0..threads.count()).collect(), |first| {
-            let mut cache = SizeBoundsCache::new(spec, build.runs());
-            let mut tally = Tally::new(self.words);
-            for probe in (first..self.sets.len()).step_by(threads.count()) {
+        let sum = Mutex::new(Tally::new(self.signatures.count()));
+        // The greatest sets have the most partners: they come first.
+        let shares = (0..count).step_by(SHARE).rev().collect();
+        for_each(threads, shares, |first| {
+            let mut tries = Tries {
+                pool: self,
+                build,
+                spec,
+                cache: SizeBoundsCache::without_tables(spec, build.runs()),
+                required: vec![],
+                common: vec![],
+                tally: Tally::new(self.signatures.count()),
+            };
+            for probe in first..count.min(first + SHARE) {
                 context.cancel.check()?;
-                self.try_set(build, spec, &mut cache, probe, &mut tally);
+                tries.try_set(probe);
             }
-            sum.lock().add(&tally);
+            sum.lock().add(&tries.tally);
             Ok(())
         })?;
         Ok(sum.into_inner())
     }
+}
 
-    fn signature(&self, place: usize) -> &[u64] {
-        &self.signatures[place * self.words..][..self.words]
+/// The tries of some sets of a pool with the others.
+struct Tries<'a> {
+    pool: &'a Pool,
+    build: &'a SetCollection,
+    spec: &'a JoinSpec,
+    cache: SizeBoundsCache,
+    /// Of a set, by partner: the overlap that the pair needs, and the common bits that it has so far.
+    required: Vec<u32>,
+    common: Vec<u32>,
+    tally: Tally,
+}
+
+impl Tries<'_> {
+    /// Tries the set at place `i` with its partners in the pool.
+    fn try_set(&mut self, i: usize) {
+        let Pool { sets, signatures, every, suffix_pairs } = self.pool;
+        let (build, spec, probe) = (self.build, self.spec, self.pool.sets[i]);
+        let Some((partners, bounds)) = partners(build, spec, &mut self.cache, probe) else {
+            return;
+        };
+        let first = sets.partition_point(|&s| s < partners.start);
+        let end = sets.partition_point(|&s| s < partners.end);
+        // Other probe sets come in its place: itself it would meet at every token.
+        for others in [first..end.min(i), first.max(i + 1)..end] {
+            self.pass_words(i, others);
+        }
+        if *suffix_pairs == 0 {
+            return;
+        }
+        let step = (end - first) / suffix_pairs + 1;
+        // No set begins at the same token as its neighbours.
+        let mut every = Every::new(*every, i as u32);
+        let last = signatures.count() - 1;
+        for j in (first..end).filter(|&j| j != i && (i + j).is_multiple_of(step)) {
+            let common = signatures.words.iter().map(|words| (words[i] & words[j]).count_ones());
+            let rest = signatures.rest[last][i].min(signatures.rest[last][j]);
+            let signed = common.sum::<u32>() + rest >= bounds.required(build.size(sets[j]));
+            let tally = &mut self.tally;
+            SuffixTest::postings(build, spec, &bounds, probe, sets[j], &mut every, |passes| {
+                tally.met += 1;
+                for (width, pass) in passes.into_iter().enumerate() {
+                    tally.suffixes[width] += u64::from(pass);
+                    tally.signed[width] += u64::from(pass && signed);
+                }
+            });
+        }
     }
 
-    /// Tries the set at place `i` with its partners in the pool.
-    fn try_set(
-        &self,
-        build: &SetCollection,
-        spec: &JoinSpec,
-        cache: &mut SizeBoundsCache,
-        i: usize,
-        tally: &mut Tally,
-    ) {
-        let probe = self.sets[i];
-        let Some((partners, bounds)) = partners(build, spec, cache, probe) else { return };
-        let first = self.sets.partition_point(|&s| s < partners.start);
-        let end = self.sets.partition_point(|&s| s < partners.end);
-        let step = (end - first) / self.suffix_pairs.max(1) + 1;
-        // No set begins at the same token as its neighbours.
-        let mut every = Every::new(self.every, i as u32);
-        for (j, &partner) in self.sets.iter().enumerate().take(end).skip(first) {
-            if i == j {
-                // Other probe sets come in its place: itself it would meet at every token.
-                continue;
+    /// Tries the signatures of the set at place `i` and of the partners at some places.
+    fn pass_words(&mut self, i: usize, others: Range<usize>) {
+        if others.is_empty() {
+            return;
+        }
+        let Pool { sets, signatures, .. } = self.pool;
+        let (bounds, role) = (&self.spec.bounds, self.spec.probe_role);
+        let size = self.build.size(sets[i]);
+        self.required.clear();
+        // Partners have one key, and rising sizes.
+        let (mut last, mut overlap) = (0, 1);
+        self.required.extend(sets[others.clone()].iter().map(|&partner| {
+            let partner = self.build.size(partner);
+            if partner != last {
+                overlap = bounds.min_overlap_from(role, size, partner, overlap);
+                last = partner;
             }
-            let required = bounds.required(build.size(partner));
-            let mut common = 0;
-            let mut rest = [build.size(probe), build.size(partner)];
-            let mut passes_all = false;
-            tally.pairs += 1;
-            for (word, (a, b)) in self.signature(i).iter().zip(self.signature(j)).enumerate() {
-                common += (a & b).count_ones();
-                rest[0] -= a.count_ones();
-                rest[1] -= b.count_ones();
-                passes_all = common + rest[0].min(rest[1]) >= required;
-                tally.passing[word] += u64::from(passes_all);
-            }
-            if self.suffix_pairs > 0 && (i + j).is_multiple_of(step) {
-                let every = &mut every;
-                SuffixTest::postings(build, spec, &bounds, probe, partner, every, |passes| {
-                    tally.met += 1;
-                    for (width, pass) in passes.into_iter().enumerate() {
-                        tally.suffixes[width] += u64::from(pass);
-                        tally.signed[width] += u64::from(pass && passes_all);
-                    }
-                });
-            }
+            overlap
+        }));
+        self.common.clear();
+        self.common.resize(others.len(), 0);
+        self.tally.pairs += others.len() as u64;
+        let of_words = signatures.words.iter().zip(&signatures.rest);
+        for ((words, rest), passing) in of_words.zip(&mut self.tally.passing) {
+            *passing += pass_word(
+                self.spec.simd,
+                words[i],
+                &words[others.clone()],
+                rest[i],
+                &rest[others.clone()],
+                &self.required,
+                &mut self.common,
+            );
         }
     }
 }
@@ -233,7 +335,6 @@ pub(super) fn expected_share(average_size: f64, words: usize) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use crate::util::parallel::Threads;
     use std::sync::Arc;
 
     use rand::SeedableRng;
@@ -246,6 +347,7 @@ mod tests {
     use crate::set::strategies::join;
     use crate::set::tests::harness::{Rows, Sides, reservation, spec};
     use crate::util::cancel::CancelFlag;
+    use crate::util::parallel::Threads;
 
     /// Few signatures are tried where their strategy might win a short join, and tell that most pairs of sets of
     /// the same few tokens pass.

@@ -38,7 +38,9 @@ use crate::engine::{
     Cost, Cursor, DevicePlace, Estimate, Pairing, PrepareContext, PreparedJoin, Strategy, Terms,
     UnitCursor,
 };
+use crate::set::bitsliced;
 use crate::set::collection::SetCollection;
+use crate::set::costs;
 use crate::set::filter::SignatureScheme;
 use crate::set::join::SetJoin;
 use crate::set::join_spec::JoinSpec;
@@ -85,11 +87,10 @@ impl Strategy<SetJoin> for BitmapBlocks {
     fn estimate(&self, join: &mut SetJoin, terms: &Terms<'_>) -> Result<Estimate> {
         sample(join, terms)?;
         let Statistics { admissible_pairs, candidate_size, .. } = join.statistics;
-        let unions =
-            match join.is_sampled() && admissible_pairs > join.spec.tuning.size(PAIRS_OF_UNIONS) {
-                true => passing_shares(&join.build, &join.spec, terms.context)?,
-                false => vec![],
-            };
+        let unions = match unions_may_pay(join, terms) {
+            true => passing_shares(&join.build, &join.spec, terms.context)?,
+            false => vec![],
+        };
         let (front, tests) = best_front(join, &unions);
         let candidates = admissible_pairs * join.signature_share(join.signature_words());
         let whole = if join.has_exact_scheme() { 0.0 } else { candidate_size.min(LARGE) };
@@ -119,6 +120,17 @@ pub fn sample(join: &mut SetJoin, terms: &Terms<'_>) -> Result<()> {
         true => join.sample(terms.context),
         false => join.sample_signatures(best_front(join, &[]).1, terms.context),
     }
+}
+
+/// Whether columns could make the join the quickest one: those that reject all pairs.
+fn unions_may_pay(join: &SetJoin, terms: &Terms<'_>) -> bool {
+    let pairs = join.statistics.admissible_pairs;
+    if !join.is_sampled() || pairs <= join.spec.tuning.size(PAIRS_OF_UNIONS) {
+        return false;
+    }
+    let (_, least) = best_front(join, &[0.0; UnionShape::COUNT]);
+    let others = best_front(join, &[]).1.min(costs::indexed(join)).min(bitsliced::estimated(join));
+    terms.is_only || least < others
 }
 
 #[derive(Debug)]

@@ -19,7 +19,7 @@ use crate::set::join_spec::JoinSpec;
 use crate::set::runs::SetId;
 use crate::simd::{Simd, Words, kernels};
 use crate::util::evenly::Evenly;
-use crate::util::parallel::{filled, for_each, threads_for};
+use crate::util::parallel::{filled, for_each, map, threads_for};
 
 /// Words of a column, and sets that share one.
 const WIDTHS: [usize; 3] = [1, 2, 4];
@@ -40,6 +40,9 @@ pub struct UnionShape {
 }
 
 impl UnionShape {
+    /// The number of shapes.
+    pub(crate) const COUNT: usize = WIDTHS.len() * MEMBERS.len();
+
     /// Every shape.
     pub(crate) fn all() -> impl Iterator<Item = Self> {
         WIDTHS.into_iter().flat_map(|words| MEMBERS.map(|members| Self { words, members }))
@@ -222,38 +225,53 @@ pub(crate) fn passing_shares(
         Some((set, columns.iter().map(required).collect::<Vec<_>>()))
     });
     let rows: Vec<_> = rows.collect();
-    let mut shares = vec![];
-    for words in WIDTHS {
+    let shares = map(context.threads, WIDTHS.to_vec(), |words| {
         context.cancel.check()?;
         let dealt = Dealt::new(build, words);
         let mut signature = [0; MOST_WORDS];
-        let signature = &mut signature[..words];
-        // By column, its words for each number of members.
+        let of_words = &mut signature[..words];
         let mut united = vec![[[0; MOST_WORDS]; MEMBERS.len()]; columns.len()];
         for (&first, united) in columns.iter().zip(&mut united) {
             for member in 0..MOST_MEMBERS {
-                dealt.sign(build.tokens(first + member as u32), signature);
+                dealt.sign(build.tokens(first + member as u32), of_words);
                 for (united, members) in united.iter_mut().zip(MEMBERS) {
                     if member < members {
-                        united.iter_mut().zip(&*signature).for_each(|(u, bits)| *u |= bits);
+                        united.iter_mut().zip(&*of_words).for_each(|(u, bits)| *u |= bits);
                     }
                 }
             }
         }
-        let (mut tried, mut passed) = (0_u32, [0_u32; MEMBERS.len()]);
+        let (mut tried, mut passed) = (0, [0; MEMBERS.len()]);
         for (set, required) in &rows {
-            let hidden = dealt.sign(build.tokens(*set), signature);
-            for (required, united) in required.iter().zip(&united) {
-                let Some(required) = *required else { continue };
-                tried += 1;
-                for (passed, united) in passed.iter_mut().zip(united) {
-                    let common = signature.iter().zip(united).map(|(a, b)| (a & b).count_ones());
-                    *passed += u32::from(common.sum::<u32>() + hidden >= required);
-                }
-            }
+            let hidden = dealt.sign(build.tokens(*set), &mut signature[..words]);
+            tried += required.iter().flatten().count();
+            add_passing(spec.simd, &signature, hidden, required, &united, &mut passed);
         }
         // Few tries say little.
-        shares.extend(passed.map(|passed| (f64::from(passed) + 0.5) / (f64::from(tried) + 1.0)));
+        Ok(passed.map(|passed| (f64::from(passed) + 0.5) / (tried as f64 + 1.0)))
+    })?;
+    Ok(shares.concat())
+}
+
+/// By number of members, the words of a column.
+type UnitedColumn = [[u64; MOST_WORDS]; MEMBERS.len()];
+
+kernels! {
+    /// Counts the columns that pass a set, by their members. By column, the overlap that the set requires of it. The
+    /// set's words behind the last one have no bits.
+    fn add_passing[S: Words,](
+        signature: &[u64; MOST_WORDS],
+        hidden: u32,
+        required: &[Option<u32>],
+        united: &[UnitedColumn],
+        passed: &mut [u32; MEMBERS.len()],
+    ) {
+        for (required, united) in required.iter().zip(united) {
+            let Some(required) = *required else { continue };
+            for (passed, united) in passed.iter_mut().zip(united) {
+                let common = signature.iter().zip(united).map(|(a, b)| (a & b).count_ones());
+                *passed += u32::from(common.sum::<u32>() + hidden >= required);
+            }
+        }
     }
-    Ok(shares)
 }

@@ -28,11 +28,17 @@ pub struct SizeBounds {
 }
 
 impl SizeBounds {
-    /// `None` when no partner of a size in `least_partner..=greatest_partner` can match.
-    pub(crate) fn new(
+    /// `None` when no partner of a size in `sizes.0..=sizes.1` can match.
+    pub(crate) fn new(spec: &JoinSpec, size: u32, sizes: (u32, u32)) -> Option<Self> {
+        Self::with_table(spec, size, sizes, MAX_TABLE)
+    }
+
+    /// [`Self::new`] with a table of spans of fewer than `tabulated` sizes.
+    fn with_table(
         spec: &JoinSpec,
         size: u32,
         (least_partner, greatest_partner): (u32, u32),
+        tabulated: u32,
     ) -> Option<Self> {
         let (bounds, role) = (spec.bounds, spec.probe_role);
         let (least, greatest) = spec.partner_sizes(size)?;
@@ -41,7 +47,7 @@ impl SizeBounds {
             return None;
         }
         let prefix = bounds.prefix_len(role, size, least);
-        let required = if greatest - least < MAX_TABLE {
+        let required = if greatest - least < tabulated {
             let mut overlap = 1;
             let mut table = Vec::with_capacity((greatest - least) as usize + 1);
             for partner in least..=greatest {
@@ -90,6 +96,8 @@ impl SizeBounds {
 pub struct SizeBoundsCache {
     spec: JoinSpec,
     partners: (u32, u32),
+    /// Spans of fewer partner sizes have a table.
+    tabulated: u32,
     slots: Vec<Option<(u32, Option<Arc<SizeBounds>>)>>,
     /// The bytes of the tables held.
     held: usize,
@@ -105,7 +113,13 @@ impl SizeBoundsCache {
     /// A cache for a build side with these runs.
     pub fn new(spec: &JoinSpec, build: &Runs) -> Self {
         let partners = (build.least_size(), build.greatest_size());
-        Self { spec: *spec, partners, slots: vec![None; Self::SLOTS], held: 0, hand: 0 }
+        let slots = vec![None; Self::SLOTS];
+        Self { spec: *spec, partners, tabulated: MAX_TABLE, slots, held: 0, hand: 0 }
+    }
+
+    /// A cache of bounds without tables, for probe sets that meet few partners each.
+    pub(crate) fn without_tables(spec: &JoinSpec, build: &Runs) -> Self {
+        Self { tabulated: 0, ..Self::new(spec, build) }
     }
 
     /// The bounds of a size, `None` when it has no admissible partner.
@@ -114,7 +128,8 @@ impl SizeBoundsCache {
         match &self.slots[place] {
             Some((cached, bounds)) if *cached == size => bounds.clone(),
             _ => {
-                let new = SizeBounds::new(&self.spec, size, self.partners).map(Arc::new);
+                let new = SizeBounds::with_table(&self.spec, size, self.partners, self.tabulated);
+                let new = new.map(Arc::new);
                 self.empty(place);
                 let bytes = new.as_ref().map_or(0, |bounds| bounds.table_bytes());
                 while self.held > 0 && self.held + bytes > Self::TABLES {
