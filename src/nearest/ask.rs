@@ -34,6 +34,8 @@ struct AskedRows {
     /// The places of the left rows among all that are searched for.
     places: Vec<u32>,
     right: Vec<u32>,
+    /// Whether the left rows are all that are searched for.
+    asks_all: bool,
     /// Whether rows are neighbours only where their keys are equal.
     by_keys: bool,
     threads: Threads,
@@ -95,6 +97,7 @@ impl InMemorySearch {
             let of = |KeyGroup { places, right }: KeyGroup, threads: Threads| AskedRows {
                 places,
                 right,
+                asks_all: false,
                 by_keys: false,
                 threads,
             };
@@ -120,7 +123,9 @@ impl InMemorySearch {
         }
         if !others.is_empty() {
             let (right, by_keys) = (self.right_candidates()?, !self.join.on.is_empty());
-            let rounds = ask(AskedRows { places: others, right, by_keys, threads }).await?;
+            let asks_all = others.len() == rows.len();
+            let asked = AskedRows { places: others, right, asks_all, by_keys, threads };
+            let rounds = ask(asked).await?;
             rounds.into_iter().for_each(|round| shown.add(round));
         }
         for round in shown.at_once.into_iter().chain(shown.others) {
@@ -193,6 +198,7 @@ impl InMemorySearch {
         // A family tells rows in a tie apart in no order of theirs.
         let with_ties = self.nearest().with_ties || self.order.is_some();
         let (count, options) = (self.count(), self.options.clone());
+        let asks_all = asked.asks_all;
         let AskedRows { right, by_keys, threads, .. } = asked;
         let [of_left, of_right] = [(0, &self.left), (1, &self.right)].map(|(side, table)| {
             let argument = &search.arguments[side];
@@ -209,6 +215,7 @@ impl InMemorySearch {
         let condition =
             search.residual.as_ref().map(|residual| TableCondition::new(self, residual));
         let (memory, predicate) = (self.memory.new_empty(), search.predicate);
+        let kept = self.kept.clone().filter(|_| asks_all);
         // A blocking thread is not aborted: it ends at its next look at the flag, once the statement is dropped.
         let cancel = CancelFlag::default();
         let _cancelled = cancel.on_drop();
@@ -224,6 +231,7 @@ impl InMemorySearch {
                     condition: condition.as_ref().map(|condition| condition as &dyn PairCondition),
                     sides: [side(0, &left), side(1, &right)],
                     itself,
+                    kept: kept.as_deref(),
                     strategy: options.strategy,
                     device: options.device,
                     gpu: options.gpu(),

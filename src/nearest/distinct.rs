@@ -419,6 +419,7 @@ impl InMemorySearch {
             order: self.order.as_ref().map(|_| Arc::default()),
             on_round,
             hardly_repeat: Arc::default(),
+            kept: None,
             ..self.clone()
         })
     }

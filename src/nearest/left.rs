@@ -63,7 +63,7 @@ impl LeftInput {
         match self {
             Self::Right(None) => Ok(None),
             Self::Right(Some(piece)) => {
-                let own = right.window(*piece..right.pieces(), None).await?;
+                let own = right.own(*piece).await?;
                 // A window of the right side is other rows from now on.
                 right.release();
                 let is_last = own.pieces.end == right.pieces();
@@ -84,8 +84,11 @@ impl InputRest {
         right: &mut Right,
         memory: &Arc<MemoryReservation>,
     ) -> Result<Option<RowTable>> {
-        let most_bytes = right.budget().left(right.bytes());
-        let most_rows = if right.is_on_disk() { right.budget().piece_rows() } else { usize::MAX };
+        let budget = right.budget();
+        let (most_bytes, most_rows) = match right.bytes_in_memory() {
+            Some(bytes) => (budget.left(bytes), usize::MAX),
+            None => (budget.beside_windows(), budget.piece_rows()),
+        };
         let schema = self.input.schema();
         let mut builder = TableBuilder::new(Arc::clone(&schema), memory.new_empty());
         while builder.rows() < most_rows && builder.bytes() < most_bytes {

@@ -138,11 +138,11 @@ impl Right {
         &self.budget
     }
 
-    /// The bytes of the rows that are in memory at a time.
-    pub(super) fn bytes(&self) -> usize {
+    /// The bytes of the rows; `None` where they are on disk.
+    pub(super) fn bytes_in_memory(&self) -> Option<usize> {
         match &self.rows {
-            RowStore::Memory(table) => table.bytes(),
-            RowStore::Disk(_) => self.budget.window(),
+            RowStore::Memory(table) => Some(table.bytes()),
+            RowStore::Disk(_) => None,
         }
     }
 
@@ -187,6 +187,32 @@ impl Right {
     /// Forgets the window that was asked for last.
     pub(super) fn release(&mut self) {
         self.current = None;
+    }
+
+    /// The rows of a piece and of as many behind it as left rows may take, which are rows of this side.
+    ///
+    /// # Errors
+    ///
+    /// When a piece cannot be read, and when memory for one is refused.
+    pub(super) async fn own(&mut self, piece: usize) -> Result<Window> {
+        let pieces = piece..self.pieces();
+        let RowStore::Disk(stored) = &self.rows else { return self.window(pieces, None).await };
+        self.current = None;
+        let pieces = piece..pieces.end.min(piece.saturating_add(self.most.pieces));
+        self.read_window(stored, pieces, self.budget.beside_windows()).await
+    }
+
+    /// Reads the first of some pieces and as many behind it as `bytes` admit.
+    async fn read_window(
+        &self,
+        stored: &Stored,
+        pieces: Range<usize>,
+        bytes: usize,
+    ) -> Result<Window> {
+        let first = stored.first_row(pieces.start) as u32;
+        let rows = self.budget.piece_rows();
+        let (table, pieces) = stored.read(pieces, bytes, rows, &self.memory).await?;
+        Ok(Window { table: Arc::new(table), first, pieces })
     }
 
     /// The rows of the first of `pieces` and of as many behind it as memory holds. `own` are left rows that
@@ -238,11 +264,8 @@ impl Right {
         let next = own.map(|own| own.pieces.start).filter(|start| pieces.contains(start));
         let end = next.filter(|start| *start > pieces.start).unwrap_or(pieces.end);
         let end = end.min(most_end);
-        let (bytes, rows) = (self.budget.window(), self.budget.piece_rows());
-        let first = stored.first_row(pieces.start) as u32;
-        let (table, pieces) = stored.read(pieces.start..end, bytes, rows, &self.memory).await?;
-        self.last_pieces = pieces.len();
-        let window = Window { table: Arc::new(table), first, pieces };
+        let window = self.read_window(stored, pieces.start..end, self.budget.window()).await?;
+        self.last_pieces = window.pieces.len();
         self.current = Some(window.clone());
         Ok(window)
     }

@@ -19,6 +19,7 @@ use crate::families::Families;
 use crate::operator::errors::is_out_of_memory;
 use crate::spec::{Nearest, NearestJoin, Side};
 use crate::top::{TopK, key_of};
+use crate::util::attached::Attached;
 use crate::util::parallel::Threads;
 
 /// Hears of each round that has ended.
@@ -57,6 +58,8 @@ pub(super) struct InMemorySearch {
     pub on_round: OnRound,
     /// Whether a search before this one has found that rows hardly repeat.
     pub hardly_repeat: Arc<AtomicBool>,
+    /// What searches of the same left rows in several windows leave for each other.
+    pub kept: Option<Arc<Attached>>,
 }
 
 /// An order of right rows; the order of their numbers unless there are ranks.

@@ -25,13 +25,15 @@ use super::left::{LeftInput, LeftPiece};
 use super::output::PairOutput;
 use super::right::{Reading, Right, Window};
 use super::run::{InMemorySearch, OnRound};
+use super::table::RowTable;
 use super::tasks::was_ended;
 use crate::config::{SimJoinOptions, SpillChoice};
 use crate::exec::ProcessCores;
 use crate::families::Families;
 use crate::operator::errors::is_out_of_memory;
-use crate::spec::NearestJoin;
+use crate::spec::{NearestJoin, OutputColumn, Side};
 use crate::top::TopK;
+use crate::util::attached::Attached;
 
 /// The output, as far as it is asked for.
 pub(super) struct Out {
@@ -183,6 +185,7 @@ impl NearestSearch {
             memory: Arc::clone(&self.reading.memory),
             on_round: Arc::clone(&self.on_round),
             hardly_repeat: Arc::clone(&self.hardly_repeat),
+            kept: None,
         }
     }
 
@@ -199,6 +202,7 @@ impl NearestSearch {
             TopK::try_new(candidates.len(), count, with_ties, memory).map(Arc::new)
         };
         let carried = best(self.count(right))?;
+        let kept = Arc::<Attached>::default();
         let mut windows = vec![];
         let mut next = 0;
         while next < right.pieces() && !candidates.is_empty() {
@@ -206,6 +210,7 @@ impl NearestSearch {
             let window = right.window(next..all, piece.own.as_ref()).await?;
             let has_all = window.pieces == (0..all);
             let run = self.in_window(piece, &window, has_all);
+            let run = InMemorySearch { kept: (!has_all).then(|| Arc::clone(&kept)), ..run };
             if has_all {
                 run.find(candidates, &carried, None).await?;
             } else {
@@ -231,15 +236,15 @@ impl NearestSearch {
     ) -> Result<bool> {
         let candidates: Arc<[u32]> = candidates[places].into();
         let is_outer = self.join.join_type == JoinType::Left;
-        let made = |window: Window, is_outer: bool| SearchedPart {
+        let made = |right: Arc<RowTable>, window: Range<u32>, is_outer: bool| SearchedPart {
             output: PairOutput {
                 columns: self.join.output.clone(),
                 schema: Arc::clone(&self.join.schema),
                 order: self.join.order,
                 is_outer,
                 left: Arc::clone(&piece.table),
-                window: window.first..window.first + window.table.rows() as u32,
-                right: window.table,
+                right,
+                window,
             },
             candidates: Arc::clone(&candidates),
             best: Arc::clone(&best),
@@ -247,9 +252,19 @@ impl NearestSearch {
         };
         let threads = ProcessCores::threads(self.reading.context.session_config());
         let is_whole = right.pieces() == 1 && !windows.is_empty();
+        let reads_right = self
+            .join
+            .output
+            .iter()
+            .any(|column| matches!(column, OutputColumn::Input(Side::Right, _)));
+        if !reads_right {
+            let all = made(Arc::new(right.empty()), 0..u32::MAX, is_outer);
+            return sent(all.batches(rows, threads), out).await;
+        }
         if is_outer && !is_whole {
-            let window = Window { table: Arc::new(right.empty()), first: 0, pieces: 0..0 };
-            if !sent(made(window, true).batches(rows.clone(), threads), out).await? {
+            // Left rows without a neighbour.
+            let others = made(Arc::new(right.empty()), 0..0, true);
+            if !sent(others.batches(rows.clone(), threads), out).await? {
                 return Ok(false);
             }
         }
@@ -259,7 +274,8 @@ impl NearestSearch {
             while next < pieces.end {
                 let window = right.window(next..pieces.end, piece.own.as_ref()).await?;
                 next = window.pieces.end;
-                let made = made(window, is_outer && is_whole);
+                let numbers = window.first..window.first + window.table.rows() as u32;
+                let made = made(window.table, numbers, is_outer && is_whole);
                 if !sent(made.batches(rows.clone(), threads), out).await? {
                     return Ok(false);
                 }

@@ -27,9 +27,6 @@ use crate::operator::errors::is_out_of_memory;
 /// Rows of a batch on disk, at most.
 const BATCH_ROWS: usize = 8192;
 
-/// Bytes of rows that are gathered before they are written, at most: a part of a piece.
-const PART_OF_PIECE: usize = 4;
-
 /// The bytes of the rows of a batch, without those of its buffers that it does not use.
 pub(super) fn bytes_of(batch: &RecordBatch) -> usize {
     batch.columns().iter().map(stored_bytes).sum()
@@ -115,42 +112,41 @@ impl Stored {
         rows: usize,
         memory: &MemoryReservation,
     ) -> Result<(RowTable, Range<usize>)> {
-        let mut builder = TableBuilder::new(Arc::clone(self.schema()), memory.new_empty());
-        let mut end = pieces.start;
+        /// Files that are read at a time, whose threads wait for each other.
+        const READS: usize = 4;
+        // Reserved before the rows are read.
+        let ahead = memory.new_empty();
+        let (mut end, mut all) = (pieces.start, 0);
         for piece in &self.pieces[pieces.clone()] {
-            let fits = builder.bytes().saturating_add(piece.bytes) <= bytes
-                && builder.rows().saturating_add(piece.rows) <= rows;
+            all += piece.rows;
+            let fits = ahead.size().saturating_add(piece.bytes) <= bytes && all <= rows;
             if end > pieces.start && !fits {
                 break;
             }
-            // Reserved before the rows are read.
-            let ahead = memory.new_empty();
             match ahead.try_grow(piece.bytes) {
                 Err(error) if is_out_of_memory(&error) && end > pieces.start => break,
                 other => other?,
             }
-            let mut batches = vec![];
-            let mut stream =
-                self.manager.read_spill_as_stream_unbuffered(Arc::clone(&piece.file), None)?;
-            while let Some(batch) = stream.next().await {
-                batches.push(batch?);
-            }
-            drop(ahead);
-            let mut refused = None;
+            end += 1;
+        }
+        let read = |piece: usize| async move {
+            let file = Arc::clone(&self.pieces[piece].file);
+            let batches = self.manager.read_spill_as_stream_unbuffered(file, None)?;
+            batches.try_collect::<Vec<_>>().await
+        };
+        let mut builder = TableBuilder::new(Arc::clone(self.schema()), memory.new_empty());
+        let mut read = stream::iter(pieces.start..end).map(read).buffered(READS);
+        for piece in pieces.start..end {
+            let batches = read.next().await.transpose()?.unwrap_or_default();
+            ahead.shrink(self.pieces[piece].bytes);
             let before = builder.batches();
-            for batch in batches {
-                if let Err(error) = builder.push(batch) {
-                    refused = Some(error);
-                    break;
-                }
-            }
-            match refused {
-                Some(error) if is_out_of_memory(&error) && end > pieces.start => {
+            match batches.into_iter().try_for_each(|batch| builder.push(batch)) {
+                Err(error) if is_out_of_memory(&error) && piece > pieces.start => {
                     builder.truncate(before);
+                    end = piece;
                     break;
                 }
-                Some(error) => return Err(error),
-                None => end += 1,
+                other => other?,
             }
         }
         Ok((builder.finish(), pieces.start..end))
@@ -187,7 +183,7 @@ impl Writer {
         memory: MemoryReservation,
     ) -> Result<Self> {
         let manager = spill_manager(context, metrics, schema)?;
-        let gathered = budget.piece() / PART_OF_PIECE;
+        let gathered = budget.piece();
         // Gathered rows, and a copy of them on their way to the file.
         if memory.try_grow(2 * gathered).is_err() {
             // The rows read may have taken all memory; the writer needs this little to free it.
@@ -231,7 +227,7 @@ impl Writer {
         let waiting = std::mem::take(&mut self.waiting);
         let rows = std::mem::take(&mut self.waiting_rows);
         let row_bytes = std::mem::take(&mut self.waiting_bytes) / rows.max(1);
-        let fitting = (self.piece_bytes / PART_OF_PIECE / row_bytes.max(1)).max(1);
+        let fitting = (self.piece_bytes / row_bytes.max(1)).max(1);
         let most = BATCH_ROWS.min(self.piece_rows).min(fitting);
         let places = waiting
             .iter()
@@ -246,8 +242,9 @@ impl Writer {
     }
 
     fn write(&mut self, batch: &RecordBatch) -> Result<()> {
+        let more = bytes_of(batch);
         let is_full = self.open.as_ref().is_some_and(|(_, rows, bytes)| {
-            *bytes >= self.piece_bytes || rows + batch.num_rows() > self.piece_rows
+            bytes + more > self.piece_bytes || rows + batch.num_rows() > self.piece_rows
         });
         if is_full {
             self.close()?;

@@ -141,6 +141,7 @@ impl BestPairSearch {
             memory: Arc::new(self.memory.new_empty()),
             on_round,
             hardly_repeat: Arc::default(),
+            kept: None,
         }
     }
 }

@@ -24,6 +24,8 @@ pub struct SetJoin {
     pub indexed: f64,
     /// The least of this and what sliced columns take.
     pub(crate) quickest: f64,
+    /// What an index of prefixes and sliced columns take, by all that is known.
+    estimates: [fn(&Self) -> f64; 2],
     /// Pairs of sets that have been tried, once a strategy needs them.
     sampled: Option<Sampled>,
     /// Figures of which the strategies alone know the types.
@@ -37,8 +39,8 @@ impl SetJoin {
         build: Arc<SetCollection>,
         spec: JoinSpec,
         statistics: Statistics,
-        indexed: impl FnOnce(&Self) -> f64,
-        sliced: impl FnOnce(&Self) -> f64,
+        indexed: fn(&Self) -> f64,
+        sliced: fn(&Self) -> f64,
     ) -> Self {
         let mut join = Self {
             build,
@@ -46,12 +48,18 @@ impl SetJoin {
             statistics,
             indexed: 0.0,
             quickest: 0.0,
+            estimates: [indexed, sliced],
             sampled: None,
             figures: vec![],
         };
         join.indexed = indexed(&join);
-        join.quickest = sliced(&join).min(join.indexed);
+        join.quickest = join.quickest_so_far();
         join
+    }
+
+    /// [`Self::quickest`] by the pairs that have been tried, too.
+    pub(crate) fn quickest_so_far(&self) -> f64 {
+        self.estimates.iter().fold(f64::INFINITY, |least, nanos| least.min(nanos(self)))
     }
 
     /// Whether the join takes so long that a sample pays.

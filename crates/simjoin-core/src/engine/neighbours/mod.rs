@@ -42,6 +42,7 @@ use crate::error::Result;
 use crate::memory::{Memory, Reservation};
 use crate::predicate::Predicate;
 use crate::simd::Simd;
+use crate::util::attached::Attached;
 use crate::util::cancel::CancelFlag;
 use crate::util::parallel::Threads;
 
@@ -111,6 +112,8 @@ pub struct NeighbourRequest<'a> {
     pub sides: [NeighbourSide<'a>; 2],
     /// Whether all rows of one side are both sides.
     pub itself: bool,
+    /// The forms of the left rows, for searches of the same rows among other right rows.
+    pub kept: Option<&'a Attached>,
     /// The strategy that the session names, and the device that it asks for.
     pub strategy: StrategyName,
     pub device: DeviceChoice,

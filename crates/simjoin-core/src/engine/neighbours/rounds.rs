@@ -226,6 +226,7 @@ impl Rounds<'_> {
             bounds: None,
             sides,
             itself: false,
+            kept: None,
             ..*request
         };
         let right = match self.sample.get() {

@@ -132,6 +132,7 @@ impl<'a> RankedSearch<'a> {
                     NeighbourSide { argument: &right, rows: rights },
                 ],
                 itself: search.itself,
+                kept: None,
                 strategy: search.strategy,
                 device: search.options.device,
                 gpu: GpuOptions::default(),

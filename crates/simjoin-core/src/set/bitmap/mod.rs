@@ -38,9 +38,7 @@ use crate::engine::{
     Cost, Cursor, DevicePlace, Estimate, Pairing, PrepareContext, PreparedJoin, Strategy, Terms,
     UnitCursor,
 };
-use crate::set::bitsliced;
 use crate::set::collection::SetCollection;
-use crate::set::costs;
 use crate::set::filter::SignatureScheme;
 use crate::set::join::SetJoin;
 use crate::set::join_spec::JoinSpec;
@@ -129,7 +127,7 @@ fn unions_may_pay(join: &SetJoin, terms: &Terms<'_>) -> bool {
         return false;
     }
     let (_, least) = best_front(join, &[0.0; UnionShape::COUNT]);
-    let others = best_front(join, &[]).1.min(costs::indexed(join)).min(bitsliced::estimated(join));
+    let others = best_front(join, &[]).1.min(join.quickest_so_far());
     terms.is_only || least < others
 }
 

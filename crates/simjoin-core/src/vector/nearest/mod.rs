@@ -10,6 +10,9 @@ mod host;
 mod on_devices;
 mod side;
 
+use std::sync::Arc;
+
+use self::host::KeptVectors;
 pub use self::on_devices::{Declined, NearestOnDevices, NearestVectors, SideNumbers};
 use self::side::SideColumn;
 use super::bands::{Bands, NeighbourBand};
@@ -60,10 +63,18 @@ pub(super) fn neighbours(
     let [of_left, of_right] = casts;
     let [left, right] = &request.sides;
     let memory = || request.reservation.new_empty();
-    let left = match SideColumn::read(left, of_left, metric, (memory(), request.cancel))? {
-        Ok(left) => left,
-        Err(why) => return declined(&why),
+    // Rows that are both sides lie in an order of their own.
+    let kept = request.kept.filter(|_| !request.itself).map(|kept| kept.get::<KeptVectors>());
+    let left = match kept.as_ref().and_then(|kept| kept.side()) {
+        Some(left) => left,
+        None => match SideColumn::read(left, of_left, metric, (memory(), request.cancel))? {
+            Ok(left) => Arc::new(left),
+            Err(why) => return declined(&why),
+        },
     };
+    if let Some(kept) = &kept {
+        kept.keep_side(&left);
+    }
     let right = match request.itself {
         true => None,
         false => match SideColumn::read(right, of_right, metric, (memory(), request.cancel))? {
@@ -71,7 +82,7 @@ pub(super) fn neighbours(
             Err(why) => return declined(&why),
         },
     };
-    let columns = right.as_ref().unwrap_or(&left);
+    let columns: &SideColumn = right.as_ref().unwrap_or(&left);
     if left.count() == 0 || columns.count() == 0 {
         return declined("no vectors");
     }
@@ -88,7 +99,8 @@ pub(super) fn neighbours(
         }
     }
     if on_host {
-        match host::HostSearch::new(metric, request, &left, right.as_ref()).find()? {
+        let search = host::HostSearch::new(metric, request, &left, right.as_ref());
+        match search.find(kept.as_deref())? {
             Ok(bands) => {
                 return Ok(NeighbourSearch::Found(in_rows(request, bands, &left, columns)));
             }

@@ -160,7 +160,10 @@ impl Sides {
         context: PrepareContext<'_>,
     ) -> SetJoin {
         let statistics = Statistics::gather(&self.build, spec, context).unwrap();
-        SetJoin::new(Arc::clone(&self.build), *spec, statistics, |_| indexed, |_| f64::INFINITY)
+        let endless = |_: &SetJoin| f64::INFINITY;
+        let mut join = SetJoin::new(Arc::clone(&self.build), *spec, statistics, endless, endless);
+        (join.indexed, join.quickest) = (indexed, indexed);
+        join
     }
 
     /// The strategy that would be chosen for the sides.

@@ -3,6 +3,7 @@
 //! ```text
 //! forms.rs    vectors as bytes and as points in f32, and what these prove
 //! written.rs  the vectors of a side in both forms
+//! kept.rs     left vectors, for searches among other right rows
 //! sample.rs   a limit for each row, from the best of groups of a sample
 //! tiles.rs    products of bytes leave pairs within a limit, of which f32 leaves few
 //! lists.rs    the pairs of each row, whose limit falls as they are found
@@ -14,15 +15,20 @@
 
 mod decide;
 mod forms;
+mod kept;
 mod lists;
 mod sample;
 mod tiles;
 mod written;
 
+use std::sync::Arc;
+
 use parking_lot::Mutex;
 
 use self::decide::{Decided, Judge};
 use self::forms::Forms;
+pub(crate) use self::kept::KeptVectors;
+use self::kept::WrittenRows;
 use self::lists::NeighbourLists;
 use self::sample::{ColumnSample, OfRow};
 use self::tiles::{StripeGrid, panel_reject};
@@ -112,12 +118,12 @@ impl<'a> HostSearch<'a> {
         self.right.unwrap_or(self.left)
     }
 
-    /// Finds the neighbours of all left vectors.
+    /// Finds the neighbours of all left vectors. `kept` has their forms, or receives them.
     ///
     /// # Errors
     ///
     /// When the work is cancelled.
-    pub(super) fn find(&self) -> Result<BandsOrReason> {
+    pub(super) fn find(&self, kept: Option<&KeptVectors>) -> Result<BandsOrReason> {
         let declined = |why: &str| Ok(Err(Some(why.to_string())));
         let dimensions = self.left.dimensions;
         let fits = self.threads.tuning.size(LEAST_DIMENSIONS)..=MOST_DIMENSIONS as u32;
@@ -131,15 +137,23 @@ impl<'a> HostSearch<'a> {
         if lists.try_grow(count * 2 * size_of::<u32>() + of_answer).is_err() {
             return declined("memory was refused");
         }
-        let (Some(rows), Some(columns)) = (self.numbers(self.left)?, self.right_numbers()?) else {
+        let written = kept.and_then(KeptVectors::written);
+        let rows = match &written {
+            Some(written) => Some(written.rows.numbers.clone()),
+            None => self.numbers(self.left)?,
+        };
+        let (Some(rows), Some(columns)) = (rows, self.right_numbers()?) else {
             return declined("numbers that are not finite, or too great");
         };
         let columns = columns.unwrap_or_else(|| rows.clone());
         if columns.len() < 2 * self.neighbours || rows.is_empty() {
             return Ok(Err(None));
         }
-        let forms = Forms::of(self.metric, self.columns(), self.simd, self.cancel)?;
-        match self.compare(&forms, rows, columns) {
+        let forms = match &written {
+            Some(written) => Arc::clone(&written.forms),
+            None => Arc::new(Forms::of(self.metric, self.columns(), self.simd, self.cancel)?),
+        };
+        match self.compare(&forms, (rows, written), columns, kept) {
             Ok(Some(found)) => Ok(found),
             Ok(None) => declined("numbers that are not finite, or too great"),
             Err(error) => {
@@ -185,9 +199,10 @@ impl<'a> HostSearch<'a> {
     /// Compares rows with columns; `None` where a vector has no form.
     fn compare(
         &self,
-        forms: &Forms,
-        rows: Vec<u32>,
+        forms: &Arc<Forms>,
+        (rows, written): (Vec<u32>, Option<Arc<WrittenRows>>),
         columns: Vec<u32>,
+        kept: Option<&KeptVectors>,
     ) -> Result<Option<BandsOrReason>> {
         let work = (self.threads, self.cancel);
         let memory = self.memory.new_empty();
@@ -200,9 +215,21 @@ impl<'a> HostSearch<'a> {
         let itself = self.right.is_none();
         let rows = if itself { by_falling_limits(rows, &mut limits) } else { rows };
         let columns = if itself { None } else { Some(columns) };
-        let roles = Roles { rows: true, panels: itself };
-        memory.try_grow(Written::bytes(rows.len(), forms, roles))?;
-        let Some(rows) = Written::of(self.left, forms, rows, roles, work)? else { return Ok(None) };
+        let rows = match written {
+            Some(written) => written,
+            None => {
+                let roles = Roles { rows: true, panels: itself };
+                let memory = self.memory.new_empty();
+                memory.try_grow(Written::bytes(rows.len(), forms, roles))?;
+                let written = Written::of(self.left, forms, rows, roles, work)?;
+                let Some(rows) = written else { return Ok(None) };
+                Arc::new(WrittenRows { forms: Arc::clone(forms), rows, _memory: memory })
+            }
+        };
+        if let Some(kept) = kept {
+            kept.keep_written(&rows);
+        }
+        let rows = &rows.rows;
         let other = match columns {
             None => None,
             Some(columns) => {
@@ -212,15 +239,15 @@ impl<'a> HostSearch<'a> {
                 Some(written)
             }
         };
-        let columns = other.as_ref().unwrap_or(&rows);
+        let columns = other.as_ref().unwrap_or(rows);
         memory.try_grow(rows.len() * NeighbourLists::bytes(self.neighbours) + columns.len() * 4)?;
-        let stripe = StripeGrid::stripe(forms, self.threads.tuning);
+        let stripe = StripeGrid::stripe(forms, [rows.len(), columns.len()], self.threads);
         let lists = limits.chunks(stripe).map(|limits| {
             Mutex::new(NeighbourLists::new(limits.to_vec(), self.neighbours, memory.new_empty()))
         });
         let grid = StripeGrid {
             forms,
-            rows: &rows,
+            rows,
             columns,
             itself,
             stripe,

@@ -9,7 +9,7 @@ use super::lists::{NearColumn, NeighbourLists};
 use super::written::{BLOCK, Written};
 use crate::error::Result;
 use crate::simd::{Floats, Simd, kernels};
-use crate::tuning::{Size, Tuning};
+use crate::tuning::Size;
 use crate::util::cancel::CancelFlag;
 use crate::util::parallel::{Threads, for_each};
 use crate::vector::tile::{Element, PANEL, Panels, Rows, for_each_lane, products_of_panels};
@@ -95,11 +95,21 @@ struct StripeTask {
 type Pairs = Vec<(u32, NearColumn)>;
 
 impl StripeGrid<'_> {
-    /// The vectors of a stripe that stays in the second cache with another one.
-    pub(super) fn stripe(forms: &Forms, tuning: Tuning) -> usize {
+    /// The vectors of a stripe that stays in the second cache with another one; fewer where threads would wait. `counts`
+    /// are those of rows and columns.
+    pub(super) fn stripe(forms: &Forms, counts: [usize; 2], threads: Threads) -> usize {
         const BYTES: Size = Size { usual: 1 << 20, small: 1 << 10 };
+        /// Units for a thread, at least.
+        const UNITS: usize = 4;
         let of_vector = 4 * (forms.places() + forms.stride());
-        (tuning.size(BYTES) / of_vector / BLOCK).clamp(1, 16) * BLOCK
+        let mut blocks = (threads.tuning.size(BYTES) / of_vector / BLOCK).clamp(1, 16);
+        let units = |blocks: usize| -> usize {
+            counts.iter().map(|count| count.div_ceil(blocks * BLOCK)).product()
+        };
+        while blocks > 1 && threads.count() > 1 && units(blocks) < UNITS * threads.count() {
+            blocks /= 2;
+        }
+        blocks * BLOCK
     }
 
     /// Compares all rows with all columns.
