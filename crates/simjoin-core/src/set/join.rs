@@ -23,7 +23,7 @@ pub struct SetJoin {
     /// The nanoseconds of a core that an index of prefixes takes, by the statistics alone.
     pub indexed: f64,
     /// The least of this and what sliced columns take.
-    pub(crate) quickest: f64,
+    pub quickest: f64,
     /// What an index of prefixes and sliced columns take, by all that is known.
     estimates: [fn(&Self) -> f64; 2],
     /// Pairs of sets that have been tried, once a strategy needs them.
