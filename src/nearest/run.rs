@@ -58,7 +58,7 @@ pub(super) struct InMemorySearch {
     pub on_round: OnRound,
     /// Whether a search before this one has found that rows hardly repeat.
     pub hardly_repeat: Arc<AtomicBool>,
-    /// What searches of the same left rows in several windows leave for each other.
+    /// The forms of the left rows, which searches in several windows share.
     pub kept: Option<Arc<Attached>>,
 }
 

@@ -24,7 +24,7 @@ pub struct SetJoin {
     pub indexed: f64,
     /// The least of this and what sliced columns take.
     pub quickest: f64,
-    /// What an index of prefixes and sliced columns take, by all that is known.
+    /// Estimates of the nanoseconds of an index of prefixes and of sliced columns.
     estimates: [fn(&Self) -> f64; 2],
     /// Pairs of sets that have been tried, once a strategy needs them.
     sampled: Option<Sampled>,

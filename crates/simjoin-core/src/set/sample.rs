@@ -156,8 +156,8 @@ impl PoolSignatures {
 }
 
 kernels! {
-    /// Adds the common bits of a word of a set and those of its partners to `common`. The pairs whose overlap may be
-    /// the required one: `rest` tokens of the set, and as many of each partner, have no bit yet.
+    /// Adds the bits that a word of a set shares with each partner's to `common`. Returns how many pairs may have the
+    /// required overlap: `rest` tokens of the set and `of_partners` of each partner are in no word so far.
     fn pass_word[S: Words,](
         word: u64,
         partners: &[u64],
@@ -246,7 +246,7 @@ struct Tries<'a> {
     build: &'a SetCollection,
     spec: &'a JoinSpec,
     cache: SizeBoundsCache,
-    /// Of a set, by partner: the overlap that the pair needs, and the common bits that it has so far.
+    /// By partner of the set that is tried: the overlap that the pair needs, and the common bits so far.
     required: Vec<u32>,
     common: Vec<u32>,
     tally: Tally,

@@ -14,7 +14,7 @@ use crate::vector::nearest::side::SideColumn;
 pub(super) struct WrittenRows {
     pub forms: Arc<Forms>,
     pub rows: Written,
-    /// The memory of the rows, which is given back with them.
+    /// The memory of the rows.
     pub _memory: Reservation,
 }
 
