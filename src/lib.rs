@@ -63,6 +63,7 @@
 #![warn(missing_docs, unreachable_pub)]
 
 pub mod config;
+pub(crate) mod disk;
 pub mod exec;
 pub(crate) mod families;
 pub mod functions;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use datafusion::execution::memory_pool::{MemoryLimit, MemoryPool};
 
 use crate::config::{SimJoinOptions, SpillChoice};
+use crate::disk::SegmentLimits;
 
 /// The part of the memory that the joins of the rounds have at least, beside rows on disk and beside others, and the
 /// bytes that they have where these are half of it at most.
@@ -89,10 +90,17 @@ impl SearchBudget {
         self.bytes / 4
     }
 
-    /// The bytes of a piece on disk: a window has some of them, so that little of its room is left.
-    pub(super) fn piece(&self) -> usize {
+    /// The pieces on disk: a window has some of them, so that little of its room is left.
+    pub(super) fn pieces(&self) -> SegmentLimits {
         let [least, most] = PIECE_BYTES;
-        (self.window() / PIECES_OF_WINDOW).clamp(least, most)
+        let bytes = (self.window() / PIECES_OF_WINDOW).clamp(least, most);
+        SegmentLimits {
+            buffer_bytes: bytes,
+            // A segment has up to half as many more bytes, and less than twice as many rows.
+            segment_bytes: bytes / 3 * 2,
+            most_segment_bytes: bytes,
+            segment_rows: self.piece_rows().div_ceil(2),
+        }
     }
 
     /// The most rows of a piece on disk, and of the rows in memory where pieces are.

@@ -9,9 +9,10 @@ use datafusion::execution::memory_pool::MemoryReservation;
 use futures::StreamExt;
 
 use super::right::{Right, Window};
-use super::stored::{bytes_of, copy_of};
 use super::table::{RowTable, TableBuilder};
+use crate::disk::copies;
 use crate::operator::errors::is_out_of_memory;
+use crate::operator::row_bytes::batch_bytes;
 
 /// Left rows that are searched for together.
 #[derive(Debug, Clone)]
@@ -94,7 +95,7 @@ impl InputRest {
         while builder.rows() < most_rows && builder.bytes() < most_bytes {
             let Some(batch) = self.read().await? else { break };
             let rows = batch.num_rows().min(most_rows - builder.rows());
-            let own_bytes = bytes_of(&batch);
+            let own_bytes = batch_bytes(&batch);
             if rows == batch.num_rows() && builder.bytes().saturating_add(own_bytes) <= most_bytes {
                 match builder.push(batch.clone()) {
                     Ok(()) => continue,
@@ -118,7 +119,8 @@ impl InputRest {
                 }
                 let ahead = memory.new_empty();
                 let reserved = ahead.try_grow(count * (own_bytes / batch.num_rows()));
-                let copied = reserved.and_then(|()| copy_of(&batch, 0..count));
+                let places: Vec<_> = (0..count).map(|row| (0, row)).collect();
+                let copied = reserved.and_then(|()| copies(&[&batch], &places));
                 drop(ahead);
                 match copied.and_then(|copy| builder.push(copy)) {
                     Ok(()) => {

@@ -36,7 +36,6 @@ mod pairs;
 mod right;
 mod run;
 mod search;
-mod stored;
 mod table;
 mod tasks;
 #[cfg(test)]

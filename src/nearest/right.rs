@@ -1,17 +1,20 @@
 //! The right side: in memory whole, or on disk and in memory by windows.
 
 use std::ops::Range;
+use std::pin::pin;
 use std::sync::Arc;
 
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
 use datafusion::common::Result;
 use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
-use futures::StreamExt;
+use futures::{Stream, StreamExt, TryStreamExt, stream};
 
 use super::budget::SearchBudget;
-use super::stored::{Stored, Writer};
-use super::table::{RowTable, TableBuilder};
+use super::table::{RowTable, TableBuilder, check_count};
+use crate::disk::{DiskRows, SegmentWriter, spill_manager};
 use crate::operator::errors::is_out_of_memory;
 
 /// Right rows that are in memory.
@@ -49,7 +52,8 @@ pub(super) struct Right {
 #[derive(Debug)]
 enum RowStore {
     Memory(Arc<RowTable>),
-    Disk(Stored),
+    /// Each piece is a segment.
+    Disk(DiskRows),
 }
 
 /// The most that a window holds: the pieces of rows on disk, the rows of those in memory.
@@ -71,44 +75,38 @@ impl Right {
         itself: bool,
         reading: &Reading,
     ) -> Result<Self> {
-        let Reading { mut budget, memory, .. } = reading.clone();
+        let mut reading = reading.clone();
+        let (budget, memory) = (&mut reading.budget, Arc::clone(&reading.memory));
         let schema = input.schema();
         let mut builder = TableBuilder::new(Arc::clone(&schema), memory.new_empty());
-        let mut writer = None;
-        if budget.spills_always() {
-            writer = Some(reading.writer(&budget, &input)?);
-        }
-        while let Some(batch) = input.next().await {
-            let batch = batch?;
-            if let Some(writer) = &mut writer {
-                writer.push(batch)?;
-                continue;
-            }
-            let refused = match builder.push(batch.clone()) {
-                Ok(()) if builder.bytes() <= budget.whole(itself) => continue,
-                Ok(()) => None,
-                Err(error) if is_out_of_memory(&error) && budget.may_spill() => Some(batch),
+        let (mut fits, mut refused) = (!budget.spills_always(), None);
+        while fits && let Some(batch) = input.next().await.transpose()? {
+            match builder.push(batch.clone()) {
+                Ok(()) => fits = builder.bytes() <= budget.whole(itself),
+                Err(error) if is_out_of_memory(&error) && budget.may_spill() => {
+                    *budget = budget.within(builder.bytes());
+                    (fits, refused) = (false, Some(batch));
+                }
                 Err(error) => return Err(error),
-            };
-            if refused.is_some() {
-                budget = budget.within(builder.bytes());
             }
-            let mut to_disk = reading.writer(&budget, &input)?;
-            let schema = Arc::clone(&schema);
-            let (held, reserved) = builder.into_batches();
-            builder = TableBuilder::new(schema, memory.new_empty());
-            for batch in held.into_iter().chain(refused) {
-                to_disk.push(batch)?;
-                tokio::task::yield_now().await;
-            }
-            drop(reserved);
-            writer = Some(to_disk);
         }
-        let stored = writer.map(Writer::finish).transpose()?;
-        let rows = match stored {
-            Some(stored) if stored.pieces() > 0 => RowStore::Disk(stored),
-            _ => RowStore::Memory(Arc::new(builder.finish())),
+        let rows = match fits {
+            true => RowStore::Memory(Arc::new(builder.finish())),
+            false => {
+                let (held, reserved) = builder.into_batches();
+                // Reserved until the last of them is written.
+                let held = stream::iter(held.into_iter().chain(refused)).map(move |batch| {
+                    let _reserved = &reserved;
+                    Ok(batch)
+                });
+                let stored = reading.store(&schema, held.chain(input)).await?;
+                match stored.segments.is_empty() {
+                    true => RowStore::Memory(Arc::new(RowTable::of(schema, vec![]))),
+                    false => RowStore::Disk(stored),
+                }
+            }
         };
+        let budget = reading.budget;
         let most = WindowSize { pieces: usize::MAX, rows: usize::MAX };
         Ok(Self { rows, current: None, memory, budget, most, last_pieces: 1 })
     }
@@ -117,7 +115,7 @@ impl Right {
     pub(super) fn rows(&self) -> usize {
         match &self.rows {
             RowStore::Memory(table) => table.rows(),
-            RowStore::Disk(stored) => stored.rows(),
+            RowStore::Disk(stored) => stored.rows as usize,
         }
     }
 
@@ -125,7 +123,7 @@ impl Right {
     pub(super) fn pieces(&self) -> usize {
         match &self.rows {
             RowStore::Memory(table) => table.rows().div_ceil(self.most.rows).max(1),
-            RowStore::Disk(stored) => stored.pieces(),
+            RowStore::Disk(stored) => stored.segments.len(),
         }
     }
 
@@ -179,7 +177,7 @@ impl Right {
         match &self.rows {
             RowStore::Memory(table) => table.rows().min(self.most.rows),
             RowStore::Disk(stored) => {
-                stored.rows() / stored.pieces().max(1) * self.last_pieces.max(1)
+                stored.rows as usize / stored.segments.len().max(1) * self.last_pieces.max(1)
             }
         }
     }
@@ -202,17 +200,50 @@ impl Right {
         self.read_window(stored, pieces, self.budget.beside_windows()).await
     }
 
-    /// Reads the first of some pieces and as many behind it as `bytes` admit.
+    /// Reads the first of some pieces, and those behind it while they take at most `bytes` and memory is not refused.
     async fn read_window(
         &self,
-        stored: &Stored,
+        stored: &DiskRows,
         pieces: Range<usize>,
         bytes: usize,
     ) -> Result<Window> {
-        let first = stored.first_row(pieces.start) as u32;
-        let rows = self.budget.piece_rows();
-        let (table, pieces) = stored.read(pieces, bytes, rows, &self.memory).await?;
-        Ok(Window { table: Arc::new(table), first, pieces })
+        /// Files that are read at a time, whose threads wait for each other.
+        const READS: usize = 4;
+        let (start, segments) = (pieces.start, &stored.segments);
+        let most_rows = self.budget.piece_rows();
+        // Reserved before the rows are read.
+        let ahead = self.memory.new_empty();
+        let (mut end, mut rows) = (start, 0);
+        for segment in &segments[pieces] {
+            rows += segment.rows;
+            let fits = ahead.size().saturating_add(segment.bytes) <= bytes && rows <= most_rows;
+            if end > start && !fits {
+                break;
+            }
+            match ahead.try_grow(segment.bytes) {
+                Err(error) if is_out_of_memory(&error) && end > start => break,
+                other => other?,
+            }
+            end += 1;
+        }
+        let read = |piece: usize| async move { stored.read(piece)?.try_collect::<Vec<_>>().await };
+        let mut builder = TableBuilder::new(Arc::clone(stored.schema()), self.memory.new_empty());
+        let mut read = stream::iter(start..end).map(read).buffered(READS);
+        for (before, segment) in segments[start..end].iter().enumerate() {
+            let batches = read.next().await.transpose()?.unwrap_or_default();
+            ahead.shrink(segment.bytes);
+            let batches_before = builder.batches();
+            match batches.into_iter().try_for_each(|batch| builder.push(batch)) {
+                Err(error) if is_out_of_memory(&error) && before > 0 => {
+                    builder.truncate(batches_before);
+                    end = start + before;
+                    break;
+                }
+                other => other?,
+            }
+        }
+        let first = segments[start].first_row as u32;
+        Ok(Window { table: Arc::new(builder.finish()), first, pieces: start..end })
     }
 
     /// The rows of the first of `pieces` and of as many behind it as memory holds. `own` are left rows that
@@ -252,7 +283,7 @@ impl Right {
             if end == window.pieces.end {
                 return Ok(window.clone());
             }
-            let rows = stored.first_row(end) - window.first as usize;
+            let rows = stored.segments[end].first_row as usize - window.first as usize;
             let table = Arc::new(window.table.slice(0..rows));
             return Ok(Window { table, first: window.first, pieces: pieces.start..end });
         }
@@ -272,20 +303,37 @@ impl Right {
 }
 
 impl Reading {
-    fn writer(&self, budget: &SearchBudget, input: &SendableRecordBatchStream) -> Result<Writer> {
-        let memory = self.memory.new_empty();
-        Writer::try_new(input.schema(), budget, &self.context, &self.metrics, memory)
+    /// Writes rows of a side to disk.
+    ///
+    /// # Errors
+    ///
+    /// The errors of the rows and of the disk, and where there are too many for their numbers.
+    pub(super) async fn store(
+        &self,
+        schema: &SchemaRef,
+        rows: impl Stream<Item = Result<RecordBatch>>,
+    ) -> Result<DiskRows> {
+        let manager = spill_manager(&self.context, &self.metrics, Arc::clone(schema))?;
+        let (limits, memory) = (self.budget.pieces(), self.memory.new_empty());
+        let mut writer = SegmentWriter::new(manager, limits, memory, vec![()], |(), _| {});
+        let (mut rows, mut count) = (pin!(rows), 0);
+        while let Some(batch) = rows.next().await.transpose()? {
+            count += batch.num_rows();
+            check_count(count)?;
+            writer.push(batch, |_| Some(0))?;
+            tokio::task::yield_now().await;
+        }
+        writer.finish()
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use arrow::array::{Int64Array, RecordBatch};
+    use arrow::array::Int64Array;
     use arrow::datatypes::{DataType, Field, Schema};
     use datafusion::execution::memory_pool::MemoryConsumer;
     use datafusion::execution::runtime_env::RuntimeEnvBuilder;
     use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
-    use futures::stream;
 
     use super::*;
     use crate::config::{SimJoinOptions, SpillChoice};
@@ -321,11 +369,7 @@ mod tests {
             assert_eq!(right.is_on_disk(), spill == SpillChoice::Always);
             let own = match &right.rows {
                 RowStore::Memory(_) => right.window(0..1, None).await?,
-                RowStore::Disk(stored) => {
-                    let most = usize::MAX;
-                    let (table, pieces) = stored.read(0..4, most, most, &right.memory).await?;
-                    Window { table: Arc::new(table), first: 0, pieces }
-                }
+                RowStore::Disk(stored) => right.read_window(stored, 0..4, usize::MAX).await?,
             };
             let mut before = usize::MAX;
             loop {

@@ -53,9 +53,7 @@ impl TableBuilder {
             return Ok(());
         }
         let rows = self.rows + batch.num_rows();
-        if rows > u32::MAX as usize {
-            return exec_err!("NEAREST joins at most {} rows of a side, found {rows}", u32::MAX);
-        }
+        check_count(rows)?;
         let bytes = self.counter.count_batch(&batch);
         self.memory.try_grow(bytes)?;
         self.bytes += bytes;
@@ -252,6 +250,18 @@ impl RowTable {
             copies.push(with_numbers(&copy, numbers, schema)?);
         }
         Ok(copies)
+    }
+}
+
+/// Checks that rows have numbers of 32 bits.
+///
+/// # Errors
+///
+/// Where there are too many rows.
+pub(super) fn check_count(rows: usize) -> Result<()> {
+    match rows > u32::MAX as usize {
+        true => exec_err!("NEAREST joins at most {} rows of a side, found {rows}", u32::MAX),
+        false => Ok(()),
     }
 }
 

@@ -1,8 +1,8 @@
 //! The bytes of single rows, which may differ by orders of magnitude.
 
 use arrow::array::{
-    Array, AsArray, GenericByteArray, GenericByteViewArray, GenericListArray, GenericListViewArray,
-    OffsetSizeTrait, RecordBatch,
+    Array, ArrayRef, AsArray, GenericByteArray, GenericByteViewArray, GenericListArray,
+    GenericListViewArray, OffsetSizeTrait, RecordBatch,
 };
 use arrow::datatypes::{ArrowNativeType, ByteArrayType, ByteViewType, DataType};
 
@@ -66,6 +66,49 @@ pub(crate) fn widest_row(array: &dyn Array) -> usize {
         }
         _ => (0..array.len()).map(|row| range_bytes(array, row, row + 1)).max().unwrap_or(0),
     }
+}
+
+/// The bytes of a column's rows: of a slice, its share of the buffers.
+pub(crate) fn slice_bytes(array: &ArrayRef) -> usize {
+    fn list<O: OffsetSizeTrait>(array: &GenericListArray<O>) -> usize {
+        let offsets = array.value_offsets();
+        let (first, last) = (offsets[0].as_usize(), offsets[array.len()].as_usize());
+        size_of_val(offsets) + slice_bytes(&array.values().slice(first, last - first))
+    }
+    match array.data_type() {
+        DataType::List(_) => list(array.as_list::<i32>()),
+        DataType::LargeList(_) => list(array.as_list::<i64>()),
+        _ => {
+            let data = array.to_data();
+            data.get_slice_memory_size().unwrap_or_else(|_| array.get_array_memory_size())
+        }
+    }
+}
+
+/// The bytes that a column's rows take once they are copied, with the text or binary data that
+/// views refer to.
+pub(crate) fn stored_bytes(array: &ArrayRef) -> usize {
+    fn viewed(array: &dyn Array) -> usize {
+        match array.data_type() {
+            DataType::Utf8View => array.as_string_view().total_buffer_bytes_used(),
+            DataType::BinaryView => array.as_binary_view().total_buffer_bytes_used(),
+            DataType::List(_) => of_list(array.as_list::<i32>()),
+            DataType::LargeList(_) => of_list(array.as_list::<i64>()),
+            DataType::Struct(_) => array.as_struct().columns().iter().map(|c| viewed(c)).sum(),
+            _ => 0,
+        }
+    }
+    fn of_list<O: OffsetSizeTrait>(array: &GenericListArray<O>) -> usize {
+        let offsets = array.value_offsets();
+        let (first, last) = (offsets[0].as_usize(), offsets[array.len()].as_usize());
+        viewed(&array.values().slice(first, last - first))
+    }
+    slice_bytes(array) + viewed(array)
+}
+
+/// The bytes of the rows of a batch, without those of its buffers that it does not use.
+pub(crate) fn batch_bytes(batch: &RecordBatch) -> usize {
+    batch.columns().iter().map(stored_bytes).sum()
 }
 
 /// The bytes that each row takes in a message, of which the text of views is a part.
@@ -144,6 +187,15 @@ mod tests {
     use arrow::datatypes::{Field, Int64Type};
 
     use super::*;
+
+    #[test]
+    fn what_views_refer_to_counts_where_it_is_stored() {
+        let texts = (0..100).map(|i| format!("{i:0500}")).collect::<Vec<_>>();
+        let views: ArrayRef = Arc::new(StringViewArray::from_iter_values(texts));
+        let tenth = views.slice(10, 10);
+        assert!((50_000..60_000).contains(&stored_bytes(&views)), "{}", stored_bytes(&views));
+        assert!((5_000..6_000).contains(&stored_bytes(&tenth)), "{}", stored_bytes(&tenth));
+    }
 
     #[test]
     fn rows_have_the_bytes_of_their_values() {

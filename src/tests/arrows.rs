@@ -32,9 +32,10 @@ const BELOW: [&str; 12] = [
 ];
 
 /// The folders that each folder may use. A folder below the boundary never uses what is above it.
-const ALLOWED: [(&str, &[&str]); 14] = [
+const ALLOWED: [(&str, &[&str]); 15] = [
     ("config", &["engine", "simd", "spec"]),
-    ("exec", &["config", "engine", "families", "operator", "spec", "tuning", "util"]),
+    ("disk", &["operator", "util"]),
+    ("exec", &["config", "disk", "engine", "families", "operator", "spec", "tuning", "util"]),
     ("families", &["engine", "spec"]),
     ("functions", &["error", "set", "simd", "spec", "string", "util", "values", "vector"]),
     (
@@ -44,8 +45,8 @@ const ALLOWED: [(&str, &[&str]); 14] = [
     (
         "nearest",
         &[
-            "config", "engine", "error", "exec", "families", "operator", "results", "spec", "top",
-            "tuning", "util",
+            "config", "disk", "engine", "error", "exec", "families", "operator", "results", "spec",
+            "top", "tuning", "util",
         ],
     ),
     ("operator", &["error", "tuning"]),

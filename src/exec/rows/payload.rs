@@ -4,8 +4,8 @@ use std::mem::size_of;
 use std::sync::{Arc, OnceLock};
 
 use arrow::array::{
-    Array, ArrayData, ArrayRef, ArrowPrimitiveType, AsArray, GenericListArray, MutableArrayData,
-    OffsetSizeTrait, PrimitiveArray, RecordBatch, UInt32Array, make_array, new_empty_array,
+    Array, ArrayData, ArrayRef, ArrowPrimitiveType, AsArray, MutableArrayData, PrimitiveArray,
+    RecordBatch, UInt32Array, make_array, new_empty_array,
 };
 use arrow::buffer::NullBuffer;
 use arrow::compute::{concat, interleave, take};
@@ -14,7 +14,7 @@ use arrow::downcast_primitive_array;
 use datafusion::common::{Result, internal_err};
 
 use crate::engine::{Collection, RowGroups};
-use crate::operator::row_bytes::{range_bytes, widest_row};
+use crate::operator::row_bytes::{range_bytes, slice_bytes, stored_bytes, widest_row};
 use crate::util::buffers::SeenBuffers;
 use crate::util::cancel::CancelFlag;
 use crate::util::parallel::{self, Threads};
@@ -460,44 +460,6 @@ fn column_bytes(pieces: &[ArrayRef]) -> usize {
     pieces.iter().map(slice_bytes).sum()
 }
 
-/// The bytes of a column's rows: of a slice, its share of the buffers.
-pub(crate) fn slice_bytes(array: &ArrayRef) -> usize {
-    fn list<O: OffsetSizeTrait>(array: &GenericListArray<O>) -> usize {
-        let offsets = array.value_offsets();
-        let (first, last) = (offsets[0].as_usize(), offsets[array.len()].as_usize());
-        size_of_val(offsets) + slice_bytes(&array.values().slice(first, last - first))
-    }
-    match array.data_type() {
-        DataType::List(_) => list(array.as_list::<i32>()),
-        DataType::LargeList(_) => list(array.as_list::<i64>()),
-        _ => {
-            let data = array.to_data();
-            data.get_slice_memory_size().unwrap_or_else(|_| array.get_array_memory_size())
-        }
-    }
-}
-
-/// The bytes that a column's rows take once they are copied, with the text or binary data that
-/// views refer to.
-pub(crate) fn stored_bytes(array: &ArrayRef) -> usize {
-    fn viewed(array: &dyn Array) -> usize {
-        match array.data_type() {
-            DataType::Utf8View => array.as_string_view().total_buffer_bytes_used(),
-            DataType::BinaryView => array.as_binary_view().total_buffer_bytes_used(),
-            DataType::List(_) => of_list(array.as_list::<i32>()),
-            DataType::LargeList(_) => of_list(array.as_list::<i64>()),
-            DataType::Struct(_) => array.as_struct().columns().iter().map(|c| viewed(c)).sum(),
-            _ => 0,
-        }
-    }
-    fn of_list<O: OffsetSizeTrait>(array: &GenericListArray<O>) -> usize {
-        let offsets = array.value_offsets();
-        let (first, last) = (offsets[0].as_usize(), offsets[array.len()].as_usize());
-        viewed(&array.values().slice(first, last - first))
-    }
-    slice_bytes(array) + viewed(array)
-}
-
 #[cfg(test)]
 mod tests {
     use arrow::array::{Int64Array, ListArray};
@@ -523,16 +485,6 @@ mod tests {
         assert!(merged.starts.is_sorted() && merged.pieces[0].len() == 101);
         let part = slice_bytes(&whole.slice(100, 10).column(0).clone());
         assert!((160..400).contains(&part), "{part}");
-    }
-
-    #[test]
-    fn what_views_refer_to_counts_where_it_is_stored() {
-        use arrow::array::StringViewArray;
-        let texts = (0..100).map(|i| format!("{i:0500}")).collect::<Vec<_>>();
-        let views: ArrayRef = Arc::new(StringViewArray::from_iter_values(texts));
-        let tenth = views.slice(10, 10);
-        assert!((50_000..60_000).contains(&stored_bytes(&views)), "{}", stored_bytes(&views));
-        assert!((5_000..6_000).contains(&stored_bytes(&tenth)), "{}", stored_bytes(&tenth));
     }
 
     #[test]

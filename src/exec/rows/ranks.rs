@@ -15,8 +15,9 @@ use datafusion::common::{DataFusionError, Result, internal_datafusion_err, inter
 
 use crate::engine::RowGroups;
 use crate::exec::layout::ranked_type;
-use crate::exec::rows::payload::{Payload, PayloadBuilder, stored_bytes};
+use crate::exec::rows::payload::{Payload, PayloadBuilder};
 use crate::exec::rows::ranked::{RankedRows, RankedText};
+use crate::operator::row_bytes::stored_bytes;
 use crate::util::cancel::CancelFlag;
 use crate::util::parallel::Threads;
 use crate::util::unpack::unpacked;

@@ -10,7 +10,7 @@ use futures::StreamExt;
 use tokio::sync::Mutex;
 
 use crate::exec::rows::arguments::ROWS_PER_SLICE;
-use crate::exec::rows::payload::stored_bytes;
+use crate::operator::row_bytes::batch_bytes;
 use crate::tuning::{Size, Tuning};
 
 /// The rows of a slice may take this part of a memory limit: encoding takes a multiple of their
@@ -148,7 +148,7 @@ impl Slices {
         if self.slice_bytes == usize::MAX {
             return most;
         }
-        let bytes: usize = batch.columns().iter().map(stored_bytes).sum();
+        let bytes = batch_bytes(batch);
         let row_bytes = bytes.div_ceil(batch.num_rows().max(1)).max(1);
         let [least, greatest] =
             [LEAST_ROWS_PER_SLICE, ROWS_PER_SLICE].map(|size| self.tuning.size(size));

@@ -15,6 +15,7 @@ use super::choices::PieceChoice;
 use super::context::SpillContext;
 use super::queue::BatchQueue;
 use super::stored::{PieceJoin, StoredBuild};
+use crate::disk::Segment;
 use crate::engine::Probes;
 use crate::exec::answer::output::BatchLimits;
 use crate::exec::build_side::BuildSide;
@@ -22,7 +23,7 @@ use crate::exec::layout::JoinLayout;
 use crate::exec::metrics::ProbeMetrics;
 use crate::exec::probe::{ProbeInput, ProbeSetup, ProbeStream};
 use crate::exec::rows::feed::{SegmentFeed, SegmentReader};
-use crate::exec::rows::segment::{Segment, SpilledSide};
+use crate::exec::rows::segment::{BandNotes, SpilledSide};
 use crate::exec::rows::slices::Slices;
 use crate::exec::rows::visited::Visited;
 use crate::operator::errors::is_out_of_memory;
@@ -131,7 +132,7 @@ enum SpillJob {
 
 impl SpillJob {
     /// Both halves, where the piece has more than one segment.
-    fn halves(&self, segments: &[Segment]) -> Option<[Self; 2]> {
+    fn halves(&self, segments: &[Segment<BandNotes>]) -> Option<[Self; 2]> {
         let (SpillJob::Itself(piece) | SpillJob::Cross(piece, _)) = self;
         if piece.len() < 2 {
             return None;
@@ -184,7 +185,7 @@ impl Driver {
             let permit = Arc::clone(&self.build.permits).acquire_owned().await;
             *self.permit.lock() = permit.ok();
             let job = self.jobs.pop().unwrap_or_else(|| {
-                let piece = self.build.piece(next, meetings.probe.widest);
+                let piece = self.build.piece(next, meetings.probe.widest());
                 next = piece.end;
                 match plan.once {
                     true => SpillJob::Itself(piece),
@@ -441,11 +442,12 @@ impl Meetings {
     ) -> Result<Self> {
         let layout = &context.plan.cross;
         let axis = layout.matcher.axis();
-        let reach = |segment: &Segment| match segment.lies_anywhere(axis) {
+        let reach = |segment: &Segment<BandNotes>| match segment.notes.lies_anywhere(axis) {
             true => Some(0..u64::MAX),
-            false => axis.reach(layout.probe, segment.positions.clone()),
+            false => axis.reach(layout.probe, segment.notes.positions.clone()),
         };
         let partners: Vec<_> = probe.segments.iter().map(reach).collect();
+        let lies_anywhere = |segment: &Segment<BandNotes>| segment.notes.lies_anywhere(axis);
         // A row with matches is counted for each piece.
         let listed = layout.listed(layout.probe);
         let asked = listed.unmatched || listed.matched && !layout.sink.counts;
@@ -460,7 +462,7 @@ impl Meetings {
             _reservation: reservation,
             probe,
             partners,
-            anywhere: build.segments.iter().map(|segment| segment.lies_anywhere(axis)).collect(),
+            anywhere: build.segments.iter().map(lies_anywhere).collect(),
         };
         let segments = 0..build.segments.len();
         meetings.last = (0..meetings.probe.segments.len())
@@ -471,7 +473,7 @@ impl Meetings {
 
     fn meets(&self, probe: usize, build: usize) -> bool {
         let (partners, anywhere) = (&self.partners[probe], self.anywhere[build]);
-        let (probe, build) = (&self.probe.segments[probe], &self.build.segments[build]);
+        let (probe, build) = (&self.probe.segments[probe].notes, &self.build.segments[build].notes);
         let is_near = |partners: &Range<u64>| {
             partners.start < u64::from(build.positions.end)
                 && u64::from(build.positions.start) < partners.end
@@ -497,7 +499,7 @@ impl Meetings {
     fn probes(&self, segments: &[usize]) -> Arc<Probes> {
         let rows = |&p: &usize| {
             let segment = &self.probe.segments[p];
-            (segment.positions.clone(), segment.rows as u64)
+            (segment.notes.positions.clone(), segment.rows as u64)
         };
         Arc::new(Probes { parts: segments.iter().map(rows).collect() })
     }

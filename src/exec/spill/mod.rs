@@ -21,14 +21,12 @@
 //!
 //! Too little memory for a piece halves it, before any of its answer has been given.
 //!
-//! The bytes of every file are checked before they are decoded ([`checked`]).
+//! The rows lie in the store of [`crate::disk`].
 
 mod bands;
-mod checked;
 mod choices;
 mod context;
 mod driver;
-mod files;
 mod plan;
 mod queue;
 mod store;
@@ -37,7 +35,4 @@ mod writer;
 
 pub(crate) use choices::ShowChoices;
 pub(crate) use driver::{SpilledBuild, SpilledJoin};
-pub(crate) use files::{
-    OpenFile, WriteOutcome, WriteProgress, disk_error, open_file, spill_manager,
-};
 pub(crate) use store::{Built, SpillRequest};

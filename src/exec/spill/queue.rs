@@ -12,7 +12,7 @@ use datafusion::execution::memory_pool::{
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-use crate::exec::rows::payload::slice_bytes;
+use crate::operator::row_bytes::slice_bytes;
 
 /// A bounded queue from which any number of partitions take batches. A partition without a consumer
 /// holds no batch back: the other partitions take them.

@@ -19,11 +19,11 @@ use super::bands::Bands;
 use super::choices::{AllChoices, ShowChoices};
 use super::context::SpillContext;
 use super::driver::{SpilledBuild, all_of};
-use super::files::spill_manager;
 use super::plan::StoredPlan;
 use super::stored::{Growth, Reloaded, StoredBuild};
-use super::writer::{SideWriter, WriterLimits};
+use super::writer::SideWriter;
 use crate::config::SimJoinOptions;
+use crate::disk::{LEAST_BUFFER_BYTES, SegmentLimits, spill_manager};
 use crate::engine::KeyConverter;
 use crate::exec::build::BuildPlan;
 use crate::exec::build::headroom::Headroom;
@@ -32,10 +32,10 @@ use crate::exec::build_side::BuildSide;
 use crate::exec::layout::JoinLayout;
 use crate::exec::metrics::DiskMetrics;
 use crate::exec::rows::arguments::EncodedArguments;
-use crate::exec::rows::payload::stored_bytes;
 use crate::exec::rows::ranks::comparable;
 use crate::exec::rows::segment::SpilledSide;
 use crate::exec::rows::slices::Slices;
+use crate::operator::row_bytes::stored_bytes;
 use crate::spec::Side;
 use crate::util::cancel::{self, CancelFlag};
 
@@ -57,7 +57,6 @@ pub(crate) enum Built {
 const SAMPLED_ROWS: usize = 1 << 16;
 /// Bytes of rows gathered before they are written, where memory allows.
 const BUFFER_BYTES: usize = 16 << 20;
-const LEAST_BUFFER_BYTES: usize = 64 << 10;
 /// Bytes of a segment, where memory allows.
 const SEGMENT_BYTES: usize = 32 << 20;
 /// Open files take memory besides.
@@ -128,7 +127,7 @@ impl SpillContext {
         keeps_itemless: bool,
         room: usize,
     ) -> Result<SideWriter> {
-        let limits = WriterLimits {
+        let limits = SegmentLimits {
             buffer_bytes: (room / 16).clamp(LEAST_BUFFER_BYTES, BUFFER_BYTES),
             // A piece is at least a segment, and must fit in a fraction of the memory left.
             segment_bytes: (room / 64).clamp(LEAST_BUFFER_BYTES, SEGMENT_BYTES),
@@ -142,11 +141,6 @@ impl SpillContext {
         };
         let reservation =
             MemoryConsumer::new("SetSimilarityJoin spill buffer").register(self.task.memory_pool());
-        // Memory for the gathered rows, and as much again for the rows of a band in one piece.
-        if reservation.try_grow(2 * limits.buffer_bytes).is_err() {
-            // The rows read may have taken all memory; the writer needs this little to free it.
-            reservation.grow(2 * LEAST_BUFFER_BYTES);
-        }
         let schema = Arc::clone(&self.plan.schemas[side as usize]);
         let manager = spill_manager(&self.task, &self.plan_metrics, schema)?;
         let form = Arc::clone(&self.plan.forms[side as usize]);

@@ -1,102 +1,55 @@
-//! Rows on their way to disk: gathered, cut into bands, written band by band.
+//! A side on its way to disk: cut into bands.
 
-use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, RecordBatch};
-use arrow::compute::interleave_record_batch;
-use arrow::datatypes::SchemaRef;
-use datafusion::common::{DataFusionError, Result};
+use datafusion::common::Result;
 use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::physical_plan::SpillManager;
 
 use super::bands::Bands;
-use super::files::{OpenFile, WriteOutcome, WriteProgress, disk_error, open_file};
+use crate::disk::{SegmentLimits, SegmentWriter};
 use crate::engine::{ANYWHERE, StoredForm, StoredRows};
-use crate::exec::rows::payload::stored_bytes;
-use crate::exec::rows::segment::{Segment, SpilledSide};
+use crate::exec::rows::segment::{BandNotes, SpilledSide};
 use crate::operator::row_bytes::widest_row;
-
-/// Rows of a batch on disk, at most: reading takes the memory of a batch.
-const BATCH_ROWS: usize = 8192;
-/// Each segment keeps a file open: beyond about this many segments, further ones are larger.
-const MANY_SEGMENTS: u64 = 128;
 
 /// Writes one side.
 pub(crate) struct SideWriter {
-    manager: SpillManager,
     form: Arc<dyn StoredForm>,
     bands: Arc<Bands>,
     /// Whether rows that can match nothing are part of the answer.
     keeps_itemless: bool,
-    limits: WriterLimits,
-    /// Memory for the gathered rows, and as much again for the rows of a band in one piece.
-    reservation: MemoryReservation,
-    waiting: Vec<RecordBatch>,
-    waiting_bytes: usize,
-    /// By band, which rows of the waiting batches it gets.
-    rows: Vec<Vec<(usize, usize)>>,
-    open: Vec<Option<OpenSegment>>,
-    done: Vec<Segment>,
-    /// The rows and bytes written, for errors.
-    written_rows: u64,
-    written_bytes: u64,
-    /// A bound on the bytes of a row.
-    widest: usize,
-}
-
-/// The amount that is written at a time.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct WriterLimits {
-    /// Bytes of rows gathered before they are written.
-    pub buffer_bytes: usize,
-    /// A segment ends when it holds this many bytes; where there are many segments, when it holds
-    /// up to `most_segment_bytes`.
-    pub segment_bytes: usize,
-    pub most_segment_bytes: usize,
-    pub segment_rows: usize,
-}
-
-struct OpenSegment {
-    file: OpenFile,
-    positions: Range<u32>,
-    rows: usize,
-    domain_size: Option<u64>,
-    bytes: usize,
+    rows: SegmentWriter<BandNotes>,
 }
 
 impl SideWriter {
-    /// A writer for rows of `manager`'s schema, whose first column is the value. `reservation` holds
-    /// twice the gathered bytes.
+    /// A writer for rows of `manager`'s schema, whose first column is the value. `reservation` is empty.
     pub(super) fn new(
         manager: SpillManager,
         form: Arc<dyn StoredForm>,
         bands: Arc<Bands>,
         keeps_itemless: bool,
-        limits: WriterLimits,
+        limits: SegmentLimits,
         reservation: MemoryReservation,
     ) -> Self {
-        let bands_and_rest = bands.len() + 1;
-        Self {
-            manager,
-            form,
-            bands,
-            keeps_itemless,
-            limits,
-            reservation,
-            waiting: vec![],
-            waiting_bytes: 0,
-            rows: vec![vec![]; bands_and_rest],
-            open: (0..bands_and_rest).map(|_| None).collect(),
-            done: vec![],
-            written_rows: 0,
-            written_bytes: 0,
+        let notes = |band| BandNotes {
+            band,
+            key_part: bands.key_part(band),
+            bucket: bands.bucket(band),
+            positions: match bands.is_anywhere(band) {
+                true => ANYWHERE..ANYWHERE + 1,
+                false => 0..0,
+            },
+            domain_size: Some(0),
             widest: 0,
-        }
-    }
-
-    pub(super) fn schema(&self) -> &SchemaRef {
-        self.manager.schema()
+        };
+        let bands_and_rest = (0..=bands.len()).map(notes).collect();
+        let (of_note, bands_of_note) = (Arc::clone(&form), Arc::clone(&bands));
+        let note = move |notes: &mut BandNotes, batch: &RecordBatch| {
+            notes.add(batch, of_note.as_ref(), bands_of_note.is_anywhere(notes.band));
+        };
+        let rows = SegmentWriter::new(manager, limits, reservation, bands_and_rest, note);
+        Self { form, bands, keeps_itemless, rows }
     }
 
     /// Adds rows with the columns stored for them besides value and key.
@@ -109,130 +62,31 @@ impl SideWriter {
         let mut columns: Vec<ArrayRef> = vec![rows.values];
         columns.extend(rows.keys.map(|keys| Arc::new(keys) as ArrayRef));
         columns.extend(stored);
-        let batch = RecordBatch::try_new(Arc::clone(self.schema()), columns)?;
-        let number = self.waiting.len();
-        for (row, band) in bands.into_iter().enumerate() {
-            if band < self.bands.len() || self.keeps_itemless {
-                self.rows[band].push((number, row));
-            }
-        }
-        let widest = batch.columns().iter().map(|column| widest_row(column)).sum();
-        self.widest = self.widest.max(widest);
-        self.waiting_bytes += batch.columns().iter().map(stored_bytes).sum::<usize>();
-        self.waiting.push(batch);
-        match self.waiting_bytes >= self.reservation.size() / 2 {
-            true => self.flush(),
-            false => Ok(()),
-        }
-    }
-
-    /// Writes the gathered rows.
-    fn flush(&mut self) -> Result<()> {
-        let waiting = std::mem::take(&mut self.waiting);
-        // A segment ends with a batch, which therefore holds no more than a segment should: where
-        // nothing is known of the sizes there is one band for all.
-        let all: usize = waiting.iter().map(RecordBatch::num_rows).sum();
-        let row_bytes = std::mem::take(&mut self.waiting_bytes) / all.max(1);
-        let fitting = (self.segment_bytes() / row_bytes.max(1)).max(1);
-        let most_rows = BATCH_ROWS.min(self.limits.segment_rows).min(fitting);
-        let batches: Vec<&RecordBatch> = waiting.iter().collect();
-        for band in 0..self.rows.len() {
-            let rows = std::mem::take(&mut self.rows[band]);
-            for rows in rows.chunks(most_rows) {
-                let batch = interleave_record_batch(&batches, rows)?;
-                self.write(band, &batch)?;
-            }
-        }
-        // Few rows at a time make small batches, many files and much to read: the rows that have
-        // been read give their memory back bit by bit.
-        let held = self.reservation.size();
-        let more = held.min((2 * self.limits.buffer_bytes).saturating_sub(held));
-        let _ = self.reservation.try_grow(more);
-        Ok(())
-    }
-
-    fn write(&mut self, band: usize, batch: &RecordBatch) -> Result<()> {
-        let mut open = match self.open[band].take() {
-            Some(open) => open,
-            None => OpenSegment {
-                file: open_file(&self.manager).map_err(|e| self.disk_error(e))?,
-                positions: 0..0,
-                rows: 0,
-                domain_size: Some(0),
-                bytes: 0,
-            },
-        };
-        let written = (open.file)(Some(batch)).map_err(|e| self.disk_error(e))?;
-        let bytes = if let WriteOutcome::Batch(bytes) = written { bytes } else { 0 };
-        open.note_values(batch.column(0), self.form.as_ref());
-        open.rows += batch.num_rows();
-        open.bytes += bytes;
-        self.written_rows += batch.num_rows() as u64;
-        self.written_bytes += bytes as u64;
-        match open.bytes >= self.segment_bytes() || open.rows >= self.limits.segment_rows {
-            true => self.close(band, open),
-            false => {
-                self.open[band] = Some(open);
-                Ok(())
-            }
-        }
-    }
-
-    /// The bytes with which a segment ends: more where there are many already.
-    fn segment_bytes(&self) -> usize {
-        let share = (self.written_bytes / MANY_SEGMENTS) as usize;
-        self.limits.segment_bytes.max(share.min(self.limits.most_segment_bytes))
-    }
-
-    fn close(&mut self, band: usize, mut open: OpenSegment) -> Result<()> {
-        let WriteOutcome::End(Some(file)) = (open.file)(None).map_err(|e| self.disk_error(e))?
-        else {
-            return Ok(());
-        };
-        self.done.push(Segment {
-            band,
-            key_part: self.bands.key_part(band),
-            bucket: self.bands.bucket(band),
-            positions: match self.bands.is_anywhere(band) {
-                true => ANYWHERE..ANYWHERE + 1,
-                false => open.positions,
-            },
-            rows: open.rows,
-            domain_size: open.domain_size,
-            bytes: open.bytes,
-            first_row: 0,
-            file,
-        });
-        Ok(())
+        let batch = RecordBatch::try_new(Arc::clone(self.rows.schema()), columns)?;
+        let (rest, keeps_itemless) = (self.bands.len(), self.keeps_itemless);
+        let band = |row: usize| Some(bands[row]).filter(|band| *band < rest || keeps_itemless);
+        self.rows.push(batch, band)
     }
 
     /// No more rows.
-    pub(super) fn finish(mut self) -> Result<SpilledSide> {
-        self.flush()?;
-        for band in 0..self.open.len() {
-            if let Some(open) = self.open[band].take() {
-                self.close(band, open)?;
-            }
-        }
-        Ok(SpilledSide::new(self.manager, self.done, self.widest))
-    }
-
-    /// Says how far spilling came when the disk had no more room.
-    fn disk_error(&self, error: DataFusionError) -> DataFusionError {
-        let files = self.done.len() + self.open.iter().flatten().count();
-        disk_error(
-            error,
-            &WriteProgress { files, rows: self.written_rows, bytes: self.written_bytes },
-        )
+    pub(super) fn finish(self) -> Result<SpilledSide> {
+        let rows = self.rows.finish()?;
+        // Neighbours have neighbouring positions: pieces are runs of segments.
+        Ok(rows.sorted_by_key(|segment| (segment.notes.band, segment.notes.positions.end)))
     }
 }
 
-impl OpenSegment {
-    /// Notes where stored values lie, and how large a domain of them is.
-    fn note_values(&mut self, values: &ArrayRef, form: &dyn StoredForm) {
-        let size = form.domain_size(values.as_ref());
-        self.domain_size = self.domain_size.zip(size).map(|(a, b)| a.max(b));
-        for position in form.positions(values.as_ref()) {
+impl BandNotes {
+    /// Adds rows: where their values lie, how large a domain of them is, and the bytes of the widest.
+    fn add(&mut self, rows: &RecordBatch, form: &dyn StoredForm, is_anywhere: bool) {
+        let values = rows.column(0).as_ref();
+        self.domain_size = self.domain_size.zip(form.domain_size(values)).map(|(a, b)| a.max(b));
+        let widest = rows.columns().iter().map(|column| widest_row(column)).sum();
+        self.widest = self.widest.max(widest);
+        if is_anywhere {
+            return;
+        }
+        for position in form.positions(values) {
             if position > 0 {
                 let first = self.positions.is_empty();
                 let least = if first { position } else { self.positions.start.min(position) };
@@ -268,7 +122,7 @@ mod tests {
         let reservation = MemoryConsumer::new("test").register(&env.memory_pool);
         let metrics = SpillMetrics::new(&ExecutionPlanMetricsSet::new(), 0);
         let manager = SpillManager::new(env, metrics, Arc::new(Schema::new(fields)));
-        let limits = WriterLimits {
+        let limits = SegmentLimits {
             buffer_bytes: 2048,
             segment_bytes: 16 << 10,
             most_segment_bytes: usize::MAX,

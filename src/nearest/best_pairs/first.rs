@@ -20,8 +20,8 @@ use super::input::HeldInput;
 use super::search::{Execution, is_wider};
 use crate::config::SpillChoice;
 use crate::exec::{JoinInput, SetSimilarityJoinExec};
-use crate::nearest::stored::bytes_of;
 use crate::operator::errors::is_out_of_memory;
+use crate::operator::row_bytes::batch_bytes;
 use crate::spec::{OutputColumn, Side, SimilarityJoin};
 use crate::top::{TopK, key_of, score_of};
 
@@ -219,7 +219,7 @@ impl FoundPairs {
                 break;
             };
             let batch = batch?;
-            self.memory.try_grow(bytes_of(&batch))?;
+            self.memory.try_grow(batch_bytes(&batch))?;
             kept += batch.num_rows();
             self.kept.push(batch);
         }

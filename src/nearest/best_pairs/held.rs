@@ -8,18 +8,17 @@ use arrow::datatypes::SchemaRef;
 use datafusion::common::stats::Precision;
 use datafusion::common::utils::memory::get_record_batch_memory_size;
 use datafusion::common::{Result, Statistics};
+use datafusion::execution::SendableRecordBatchStream;
 use datafusion::execution::memory_pool::{MemoryLimit, MemoryPool, MemoryReservation};
-use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_plan::ExecutionPlan;
-use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use futures::stream::BoxStream;
 use futures::{StreamExt, TryStreamExt, stream};
 use parking_lot::Mutex;
 
+use crate::disk::DiskRows;
 use crate::exec::expected;
-use crate::nearest::budget::SearchBudget;
-use crate::nearest::stored::{Stored, Writer};
+use crate::nearest::right::Reading;
 use crate::nearest::table::RowTable;
 use crate::operator::streams::StreamsExec;
 use crate::spec::Side;
@@ -51,7 +50,7 @@ pub(super) struct HeldRows {
     schema: SchemaRef,
     batches: Vec<RecordBatch>,
     /// The rows behind these that are on disk.
-    stored: Option<Arc<Stored>>,
+    stored: Option<Arc<DiskRows>>,
     rows: usize,
     /// The rows behind all of these; `None` where there are none. The lock is never held: streams are not shared.
     rest: Mutex<Option<SendableRecordBatchStream>>,
@@ -98,21 +97,11 @@ impl HeldRows {
     /// # Errors
     ///
     /// The errors of the input, and when rows cannot be written.
-    pub(super) async fn store(
-        &mut self,
-        budget: &SearchBudget,
-        context: &TaskContext,
-        metrics: &ExecutionPlanMetricsSet,
-    ) -> Result<()> {
-        let Some(mut input) = self.rest.get_mut().take() else { return Ok(()) };
-        let (schema, memory) = (Arc::clone(&self.schema), self.memory.new_empty());
-        let mut writer = Writer::try_new(schema, budget, context, metrics, memory)?;
-        while let Some(batch) = input.next().await {
-            let batch = batch?;
-            self.rows += batch.num_rows();
-            writer.push(batch)?;
-        }
-        self.stored = Some(Arc::new(writer.finish()?));
+    pub(super) async fn store(&mut self, reading: &Reading) -> Result<()> {
+        let Some(input) = self.rest.get_mut().take() else { return Ok(()) };
+        let stored = reading.store(&self.schema, input).await?;
+        self.rows += stored.rows as usize;
+        self.stored = Some(Arc::new(stored));
         Ok(())
     }
 
@@ -150,7 +139,7 @@ impl HeldRows {
     fn batches(&self) -> BoxStream<'static, Result<RecordBatch>> {
         let batches = stream::iter(self.batches.clone().into_iter().map(Ok));
         match &self.stored {
-            Some(stored) => batches.chain(Arc::clone(stored).batches()).boxed(),
+            Some(stored) => batches.chain(stored.read_all(0..stored.segments.len())).boxed(),
             None => batches.boxed(),
         }
     }

@@ -12,6 +12,7 @@ use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use super::held::HeldRows;
 use crate::exec::{JoinInput, SetSimilarityJoinExec};
 use crate::nearest::budget::SearchBudget;
+use crate::nearest::right::Reading;
 use crate::nearest::table::RowTable;
 use crate::spec::Side;
 use crate::tuning::Tuning;
@@ -77,7 +78,7 @@ impl HeldInput {
     /// The errors of the inputs, and when rows cannot be written.
     pub(super) async fn store(
         &mut self,
-        context: &TaskContext,
+        context: &Arc<TaskContext>,
         metrics: &ExecutionPlanMetricsSet,
     ) -> Result<bool> {
         let budget = SearchBudget::new(context.memory_pool(), self.plain.options());
@@ -85,9 +86,12 @@ impl HeldInput {
         if !has_disk || !budget.may_spill() {
             return Ok(!self.has_more());
         }
-        self.first.store(&budget, context, metrics).await?;
+        let memory = Arc::new(self.memory.new_empty());
+        let (context, metrics) = (Arc::clone(context), metrics.clone());
+        let reading = Reading { budget, memory, context, metrics };
+        self.first.store(&reading).await?;
         if let Some(second) = &mut self.second {
-            second.store(&budget, context, metrics).await?;
+            second.store(&reading).await?;
         }
         Ok(true)
     }

@@ -1,4 +1,4 @@
-//! Files with rows of a join, and the reasons why one cannot be written.
+//! Files of rows, and the reasons why one cannot be written.
 
 use std::io::{self, ErrorKind};
 use std::sync::Arc;
@@ -32,10 +32,10 @@ pub(crate) fn spill_manager(
 
 /// A file that is being written: adds a batch and gives its bytes in memory, or without one ends
 /// the file.
-pub(crate) type OpenFile = Box<dyn FnMut(Option<&RecordBatch>) -> Result<WriteOutcome> + Send>;
+pub(super) type OpenFile = Box<dyn FnMut(Option<&RecordBatch>) -> Result<WriteOutcome> + Send>;
 
 /// The outcome of a call of an [`OpenFile`].
-pub(crate) enum WriteOutcome {
+pub(super) enum WriteOutcome {
     Batch(usize),
     End(Option<Arc<dyn SpillFile>>),
 }
@@ -45,7 +45,7 @@ pub(crate) enum WriteOutcome {
 /// # Errors
 ///
 /// When the disk manager makes none.
-pub(crate) fn open_file(manager: &SpillManager) -> Result<OpenFile> {
+pub(super) fn open_file(manager: &SpillManager) -> Result<OpenFile> {
     // The file's own type cannot be named outside of DataFusion.
     let mut file = manager.create_in_progress_file("SetSimilarityJoin")?;
     Ok(Box::new(move |batch| match batch {
@@ -55,8 +55,8 @@ pub(crate) fn open_file(manager: &SpillManager) -> Result<OpenFile> {
 }
 
 /// The files and rows of an input that have been written.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct WriteProgress {
+#[derive(Debug, Default, Clone, Copy)]
+pub(super) struct WriteProgress {
     pub files: usize,
     pub rows: u64,
     /// Before compression.
@@ -64,7 +64,7 @@ pub(crate) struct WriteProgress {
 }
 
 /// The error of a file, with how far spilling came when the disk had no more room.
-pub(crate) fn disk_error(error: DataFusionError, written: &WriteProgress) -> DataFusionError {
+pub(super) fn disk_error(error: DataFusionError, written: &WriteProgress) -> DataFusionError {
     // The limit reaches us as an error of the file.
     let (message, cause) = match error.find_root() {
         DataFusionError::ArrowError(error, _) => match &**error {
