@@ -18,6 +18,9 @@ const PIECES_OF_WINDOW: usize = 10;
 /// The bytes of a piece on disk, at least and at most.
 const PIECE_BYTES: [usize; 2] = [16 << 10, 64 << 20];
 
+/// The bytes of a budget with a window of the least pieces.
+const LEAST_BYTES: usize = 4 * PIECES_OF_WINDOW * PIECE_BYTES[0];
+
 /// The bytes that the rows and the heaps of a search may take.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct SearchBudget {
@@ -45,8 +48,9 @@ impl SearchBudget {
         Self { bytes, in_memory, piece_rows, spill: options.spill }
     }
 
-    /// The budget where no more than `held` bytes were to be had.
+    /// The budget where no more than `held` bytes were to be had: a batch that was refused may be the first one.
     pub(super) fn within(self, held: usize) -> Self {
+        let held = held.max(LEAST_BYTES);
         let [bytes, in_memory] = [self.bytes, self.in_memory].map(|bytes| bytes.min(held));
         Self { bytes, in_memory, ..self }
     }

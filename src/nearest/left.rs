@@ -92,7 +92,8 @@ impl InputRest {
         };
         let schema = self.input.schema();
         let mut builder = TableBuilder::new(Arc::clone(&schema), memory.new_empty());
-        while builder.rows() < most_rows && builder.bytes() < most_bytes {
+        // A row at least, whatever the budget.
+        while builder.rows() == 0 || builder.rows() < most_rows && builder.bytes() < most_bytes {
             let Some(batch) = self.read().await? else { break };
             let rows = batch.num_rows().min(most_rows - builder.rows());
             let own_bytes = batch_bytes(&batch);

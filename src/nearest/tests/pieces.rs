@@ -128,6 +128,21 @@ async fn a_search_from_disk_has_the_rows_of_one_in_memory() -> Result<()> {
     Ok(())
 }
 
+/// The first batch of right rows is more than the limit, and tells nothing of the memory that there is.
+#[tokio::test]
+async fn no_left_row_is_lost_where_the_first_batch_does_not_fit() -> Result<()> {
+    const OF_FEW: &str = "SELECT a.id, b.id, length(b.p) FROM (SELECT * FROM t WHERE id <= 40) a JOIN t b NEAREST 2 \
+                          WITH TIES BY DISTANCE levenshtein(a.s, b.s)";
+    let mut answers = vec![];
+    for kib in [1 << 20, 2 << 10] {
+        let context = session_of(kib, 3000).await?;
+        answers.push(plan_and_rows(&context, OF_FEW).await?.1);
+    }
+    assert!(answers[0].len() >= 80);
+    assert_eq!(answers[0], answers[1]);
+    Ok(())
+}
+
 #[tokio::test]
 async fn inputs_that_may_not_go_to_disk_name_the_join() -> Result<()> {
     let mut setup = Setup::of(Way::Limit(16));
