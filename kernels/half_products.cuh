@@ -174,6 +174,7 @@ __device__ __forceinline__ void add_halves(float (&sums)[HALF_SUMS], const u32 (
 __device__ __forceinline__ void add_halves(float (&sums)[HALF_SUMS], const SharedHalves &rows,
                                            const SharedHalves &columns, bool add) {
 #ifdef EMULATOR
+    __syncwarp();
     for (u32 i = 0; i < HALF_SUMS; ++i) {
         u32 row[8];
         u32 column[8];
@@ -181,6 +182,7 @@ __device__ __forceinline__ void add_halves(float (&sums)[HALF_SUMS], const Share
         columns.gather(i / 4 * 8 + lane_id() % 4 * 2 + i % 2, column);
         sums[i] = sum_of_products<16, 25>(add ? sums[i] : 0, row, column);
     }
+    __syncwarp();
 #else
     asm volatile(
         "{\n"

@@ -17,7 +17,7 @@
 extern "C" __global__ void __launch_bounds__(256) nearest_shuffle(NearestShuffle shuffle) {
     const u32 step = gridDim.x * blockDim.x;
     for (u32 position = blockIdx.x * blockDim.x + threadIdx.x; position < shuffle.count; position += step) {
-        shuffle.order[position] = static_cast<u32>(u64{position} * shuffle.stride % shuffle.count);
+        shuffle.order[position] = shuffle.first + static_cast<u32>(u64{position} * shuffle.stride % shuffle.count);
     }
 }
 

@@ -56,12 +56,14 @@ struct NearestPreparing {
     u32 reserved;
 };
 
-// Order of vectors that no order of the input repeats (nearest_shuffle): position p has vector
-// p * stride % count.
+// Order of vectors (nearest_shuffle): position p has vector first + p * stride % count. With a stride of their own it
+// is one that no order of the input repeats.
 struct NearestShuffle {
     u32 *order;
     u32 count;
     u32 stride;
+    u32 first;
+    u32 reserved;
 };
 
 // Sums of counts (nearest_sum): starts[i] and next[i] are the sum of those before i; starts, which may be null,
@@ -86,8 +88,8 @@ struct NearestWork {
     // By position, the number of a vector; null where each has the position of its number.
     const u32 *row_order;
     const u32 *column_order;
-    // Of rows that are columns: positions by rising threshold, and what is needed to find them. One bin more
-    // for rows without any pair.
+    // Of rows that are columns: positions by rising threshold, with all other columns behind them, and what is needed
+    // to find them. One bin more for rows without any pair.
     u32 *bins;
     u32 *bin_next;
     u32 *bin_lowest;
@@ -130,5 +132,5 @@ constexpr u32 MOST_COMPARED = 256;
 
 static_assert(sizeof(NearestTally) == 200, "as in vector/nearest/abi.rs");
 static_assert(sizeof(NearestPreparing) == 88, "as in vector/nearest/abi.rs");
-static_assert(sizeof(NearestShuffle) == 16 && sizeof(NearestSum) == 32, "as in vector/nearest/abi.rs");
+static_assert(sizeof(NearestShuffle) == 24 && sizeof(NearestSum) == 32, "as in vector/nearest/abi.rs");
 static_assert(sizeof(NearestWork) == 512, "as in vector/nearest/abi.rs");

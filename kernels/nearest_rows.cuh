@@ -166,7 +166,8 @@ __device__ __forceinline__ void for_each_listed(const NearestWork &work, const T
         }
         const u32 key = work.list_keys[at];
         take(pair.x, pair.y, key);
-        if (work.tiles.same && pair.x != pair.y && key <= key_of(work.thresholds[pair.y])) {
+        const bool is_row = work.tiles.same && pair.y < work.row_count;
+        if (is_row && pair.x != pair.y && key <= key_of(work.thresholds[pair.y])) {
             take(pair.y, pair.x, key);
         }
     }

@@ -391,6 +391,48 @@ impl Devices {
         }
     }
 
+    /// Does works, each on a device that has not failed: a device takes one after the other, and what it fails at
+    /// goes to the others.
+    ///
+    /// # Errors
+    ///
+    /// Where all devices fail.
+    pub fn share<W: Send, T: Send>(
+        &self,
+        works: Vec<W>,
+        run: impl Fn(usize, &Arc<Device>, &W) -> Result<T, DeviceError> + Sync,
+    ) -> Result<Vec<T>, DeviceError> {
+        let (count, open) = (works.len(), Mutex::new(works));
+        let done = Mutex::new(Vec::with_capacity(count));
+        let mut last = DeviceError::NoDevice;
+        while !open.lock().is_empty() {
+            let healthy = self.by_queue(0);
+            if healthy.is_empty() {
+                return Err(last);
+            }
+            let ended = side_by_side(&healthy, |&(number, device)| {
+                while let Some(work) = { open.lock().pop() } {
+                    match run(number, device, &work) {
+                        Ok(made) => done.lock().push(made),
+                        Err(error) => {
+                            open.lock().push(work);
+                            self.note_failure(number, &error);
+                            return Err(error);
+                        }
+                    }
+                }
+                Ok(())
+            });
+            last = ended.into_iter().filter_map(Result::err).next_back().unwrap_or(last);
+        }
+        let done = done.into_inner();
+        match done.len() == count {
+            true => Ok(done),
+            // A thread that panics loses its work.
+            false => Err(last),
+        }
+    }
+
     /// Makes something on every device, side by side, by its number. A device that fails to is left
     /// out.
     ///

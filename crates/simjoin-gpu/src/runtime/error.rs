@@ -32,6 +32,8 @@ pub enum DeviceError {
         name: String,
         /// Its compute capability (major, minor).
         capability: (i32, i32),
+        /// What the kernels need.
+        needed: &'static str,
     },
     /// The device has `free` bytes left, too few for `what`.
     OutOfMemory {
@@ -117,10 +119,10 @@ impl fmt::Display for DeviceError {
                 "there is no CUDA device {ordinal}: set simjoin.device to a number below {count}, \
                  as in 'cuda:0'"
             ),
-            Self::Unsupported { name, capability: (major, minor) } => write!(
+            Self::Unsupported { name, capability: (major, minor), needed } => write!(
                 f,
                 "the CUDA device {name} has compute capability {major}.{minor}, but the kernels \
-                 need 7.5 or higher: choose another device, or set simjoin.device = 'cpu'"
+                 need {needed}: choose another device, or set simjoin.device = 'cpu'"
             ),
             // Where the driver does not say how much it wants.
             Self::OutOfMemory { what, bytes: 0, .. } => write!(
@@ -204,7 +206,7 @@ mod tests {
         for error in [
             DeviceError::NoDriver("system has unsupported display driver".into()),
             DeviceError::DriverTooOld { found: 11080, needed: 12040 },
-            DeviceError::Unsupported { name: "GPU".into(), capability: (6, 1) },
+            DeviceError::Unsupported { name: "GPU".into(), capability: (6, 1), needed: "9.0" },
             DeviceError::OutOfMemory { what: "chunks", bytes: 1, free: 0 },
         ] {
             assert!(!is_without(error.clone()), "{error}");

@@ -133,6 +133,7 @@ impl Module {
         let image = Image::of(images, capability).ok_or_else(|| DeviceError::Unsupported {
             name: properties.name.clone(),
             capability,
+            needed: "7.5 or higher",
         })?;
         let load = |image: Image| {
             // SAFETY: an image of ours, which knows its own end; the context is current.

@@ -10,14 +10,15 @@ use crate::vector::boxes::boxes_to_read;
 use crate::vector::resident::ResidentVectors;
 use crate::vector::shape::{VectorKernel, VectorShape};
 
+/// Bytes a nanosecond over the bus, with the conversion to `f32`.
+pub(super) const BUS: f64 = 20.0;
+
 /// The cost on the device that is taken where none is named: as reckoned for an H200, or by the device
 /// that is open.
 pub fn estimate(build: &Vectors, threshold: Threshold, spec: &MatchSpec) -> Cost {
     /// Nanoseconds of a join besides: memory, plans, launches and answers of its first works.
     const START: f64 = 2.3e6;
-    /// Bytes a nanosecond over the bus, with the conversion to `f32`; nanoseconds of the device for a
-    /// number that is prepared, and of a core for a number that is converted.
-    const BUS: f64 = 20.0;
+    /// Nanoseconds of the device for a number that is prepared, and of a core for a number that is converted.
     const PREPARE: f64 = 0.01;
     const CONVERT: f64 = 0.5;
     let device = Device::opened(0);

@@ -17,7 +17,7 @@ pub trait NearestOnDevices: Debug + Send + Sync {
     /// Whether a device may find `neighbours` of each row among `right` vectors of some dimensions.
     fn may_find(&self, neighbours: usize, right: u32, dimensions: u32) -> bool;
 
-    /// Finds the neighbours of left vectors on the first device of a choice.
+    /// Finds the neighbours of left vectors on as many devices of a choice as there is work for.
     ///
     /// # Errors
     ///

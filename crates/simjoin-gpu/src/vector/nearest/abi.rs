@@ -53,6 +53,8 @@ pub(super) struct NearestShuffle {
     pub order: u64,
     pub count: u32,
     pub stride: u32,
+    pub first: u32,
+    pub reserved: u32,
 }
 
 /// Counts to be summed up.
@@ -103,7 +105,7 @@ pub(super) struct NearestWork {
 }
 
 const _: () = assert!(size_of::<NearestTally>() == 200 && size_of::<NearestPreparing>() == 88);
-const _: () = assert!(size_of::<NearestShuffle>() == 16 && size_of::<NearestSum>() == 32);
+const _: () = assert!(size_of::<NearestShuffle>() == 24 && size_of::<NearestSum>() == 32);
 const _: () = assert!(size_of::<NearestWork>() == 512);
 
 // SAFETY: fields of 8 bytes, or of 4 in even number; any bits are values.

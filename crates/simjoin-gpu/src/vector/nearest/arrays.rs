@@ -27,7 +27,7 @@ pub(super) struct DeviceSearch {
     pub neighbours: u32,
     pub with_ties: bool,
     pub sample: SampledStages,
-    /// Whether rows are columns of the same number; all of them take part.
+    /// Whether rows are columns of the same number.
     pub same: bool,
     /// By dimension, the bits of what is subtracted.
     pub centre: Arc<Vec<u64>>,
@@ -66,6 +66,16 @@ impl DeviceSearch {
     /// The number of rows.
     pub(super) fn row_count(&self) -> u32 {
         self.rows.end - self.rows.start
+    }
+
+    /// Whether all columns are rows.
+    pub(super) fn is_whole(&self) -> bool {
+        self.same && self.row_count() == self.right.count
+    }
+
+    /// The number that the kernels give the first row: rows that are columns keep theirs.
+    pub(super) fn first_number(&self) -> u32 {
+        if self.same { self.rows.start } else { 0 }
     }
 
     /// The steps of products.
@@ -112,16 +122,21 @@ impl DeviceSearch {
         let rows = u64::from(self.row_count());
         let row_padded = padded(self.row_count());
         let bins = self.of_same(BINS + 1);
+        let numbers = u64::from(self.first_number()) + rows;
         NearestWork {
-            tiles: self.tiles_of([0; 2], [0; 2], 0),
+            tiles: self.tiles_of(([0; 2], 0), [0; 2], 0),
             groups: arena.room::<u32>(rows * u64::from(self.sample.groups)),
             thresholds: arena.room::<f32>(row_padded.into()),
-            row_order: if self.same { order } else { 0 },
+            row_order: match self.is_whole() {
+                true => order,
+                false if self.same => arena.room::<u32>(rows),
+                false => 0,
+            },
             column_order: order,
             bins: arena.zeroed::<u32>(bins),
             bin_next: arena.room::<u32>(bins),
             bin_lowest: arena.zeroed::<u32>(bins),
-            sorted_order: arena.room::<u32>(self.of_same(rows)),
+            sorted_order: arena.room::<u32>(self.of_same(self.right.count.into())),
             sorted_thresholds: arena.room::<f32>(self.of_same(row_padded.into())),
             list: arena.room_of(self.list_room, 8),
             list_keys: arena.room::<u32>(self.list_room),
@@ -129,8 +144,8 @@ impl DeviceSearch {
             starts: arena.room::<u32>(rows + 1),
             next: arena.room::<u32>(rows),
             buckets: arena.room_of(self.bucket_room, 8),
-            found_starts: arena.room::<u32>(rows),
-            found_counts: arena.room::<u32>(rows),
+            found_starts: arena.room::<u32>(numbers),
+            found_counts: arena.room::<u32>(numbers),
             found_columns: arena.room::<u32>(self.found_room.into()),
             found_values: arena.room::<f64>(self.found_room.into()),
             summary: tally,
@@ -147,9 +162,9 @@ impl DeviceSearch {
         }
     }
 
-    /// A count of what rows alone need where they are not columns.
+    /// A count of what rows need beside columns.
     fn of_rows(&self, count: u64) -> u64 {
-        if self.same { 0 } else { count }
+        if self.is_whole() { 0 } else { count }
     }
 
     /// A count of what rows need that are columns.
@@ -157,10 +172,11 @@ impl DeviceSearch {
         if self.same { count } else { 0 }
     }
 
-    /// The tiles of a pass: numbers and tails of rows, numbers of columns.
+    /// The tiles of a pass: numbers and tails of rows, with the number of vectors that lie there, and numbers of
+    /// columns.
     fn tiles_of(
         &self,
-        [numbers, tails]: [u64; 2],
+        ([numbers, tails], among): ([u64; 2], u32),
         [columns, zeros]: [u64; 2],
         tally: u64,
     ) -> VectorWork {
@@ -174,7 +190,7 @@ impl DeviceSearch {
                 ..VectorSide::default()
             };
         VectorWork {
-            rows: side(&self.left, self.rows.start, numbers, tails, self.row_count()),
+            rows: side(&self.left, self.rows.start - self.first_number(), numbers, tails, among),
             columns: side(&self.right, 0, columns, 0, self.right.count),
             stage_sure: zeros,
             runs: 0,
@@ -211,9 +227,10 @@ impl DeviceSearch {
 
     /// The argument of a pass over the units of a number.
     pub(super) fn pass(&self, arrays: &Arrays, number: usize) -> NearestWork {
-        let rows = match self.same {
-            true => [arrays.column_numbers, arrays.column_tails],
-            false => [arrays.row_numbers, arrays.row_tails],
+        // Rows that are columns lie in front of the others once they are sorted.
+        let rows = match self.is_whole() || self.same && number == 1 {
+            true => ([arrays.column_numbers, arrays.column_tails], self.right.count),
+            false => ([arrays.row_numbers, arrays.row_tails], self.row_count()),
         };
         let tally = arrays.tally + (number * size_of::<VectorTally>()) as u64;
         let tiles = self.tiles_of(rows, [arrays.column_numbers, arrays.zeros], tally);
@@ -234,7 +251,7 @@ impl DeviceSearch {
             true => (&self.left, self.row_count()),
             false => (&self.right, self.right.count),
         };
-        let first = if is_row { self.rows.start } else { 0 };
+        let first = if is_row { self.rows.start - self.first_number() } else { 0 };
         let (numbers, tails) = match is_row {
             true => (arrays.row_numbers, arrays.row_tails),
             false => (arrays.column_numbers, if self.same { arrays.column_tails } else { 0 }),

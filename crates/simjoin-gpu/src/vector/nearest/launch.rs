@@ -1,5 +1,7 @@
 //! The kernels of a search, one after the other.
 
+use std::ops::Range;
+
 use simjoin_core::vector::metric::Metric;
 
 use crate::runtime::{DeviceError, Kernel, LaunchGrid, Stage};
@@ -9,6 +11,7 @@ use crate::vector::nearest::abi::{
 };
 use crate::vector::nearest::arrays::{Arrays, DeviceSearch};
 use crate::vector::nearest::plan::{padded, stride};
+use crate::vector::nearest::side::DeviceSide;
 use crate::vector::shape::{NEAREST, VECTORS, VectorShape};
 
 /// By steps, from one on: the kernels that look at groups, and those that list pairs.
@@ -45,19 +48,22 @@ impl DeviceSearch {
             if self.metric == Metric::Euclidean {
                 self.measure(arrays, &mut launch)?;
             }
-            let shuffle =
-                NearestShuffle { order: arrays.order, count: columns, stride: stride(columns) };
-            launch.threads("nearest_shuffle", columns.into(), shuffle)?;
+            launch.order(arrays.order, 0..columns, stride(columns))?;
             let lanes = |count: u32| 8 * u64::from(padded(count));
             let prepared = self.preparing(arrays, false, arrays.order);
             launch.threads("nearest_prepare", lanes(columns), prepared)?;
-            if !self.same {
-                let prepared = self.preparing(arrays, true, 0);
+            if !self.is_whole() {
+                let order = arrays.work.row_order;
+                if self.same {
+                    launch.order(order, self.rows.clone(), 1)?;
+                }
+                let prepared = self.preparing(arrays, true, order);
                 launch.threads("nearest_prepare", lanes(self.row_count()), prepared)?;
             }
-            launch.tiles(self, 0, self.pass(arrays, 0))?;
+            let sampled = self.pass(arrays, 0);
+            launch.tiles(self, 0, sampled)?;
+            launch.warps("nearest_thresholds", sampled.row_padded, sampled)?;
             let mut work = self.pass(arrays, 1);
-            launch.warps("nearest_thresholds", work.row_padded, work)?;
             if self.same {
                 work = self.sort(arrays, work, &mut launch)?;
                 let prepared = self.preparing(arrays, false, work.row_order);
@@ -113,7 +119,7 @@ impl DeviceSearch {
         Ok(())
     }
 
-    /// Sorts rows by rising threshold; the search in that order.
+    /// Sorts rows by rising threshold, in front of all other columns; the search in that order.
     ///
     /// # Safety
     ///
@@ -126,8 +132,12 @@ impl DeviceSearch {
     ) -> Result<NearestWork, DeviceError> {
         let NearestWork { bins, bin_next, sorted_order, sorted_thresholds, .. } = arrays.work;
         let sum = NearestSum { counts: bins, starts: 0, next: bin_next, count: BINS + 1 };
+        let Range { start, end } = self.rows;
+        let behind = |count: u32| sorted_order + DeviceSide::bytes(count, 1, false);
         // SAFETY: as the caller promises.
         unsafe {
+            launch.order(behind(end - start), 0..start, 1)?;
+            launch.order(behind(end), end..self.right.count, 1)?;
             launch.threads("nearest_bins", work.row_count.into(), work)?;
             launch.block("nearest_sum", sum)?;
             launch.threads("nearest_sort", work.row_padded.into(), work)?;
@@ -180,9 +190,26 @@ impl Launcher<'_, '_> {
         self.stage.kernel(&NEAREST, name)
     }
 
+    /// Writes the numbers of some vectors, each `stride` behind the one before.
+    ///
     /// # Safety
     ///
     /// As of [`Stage::launch`], here and below.
+    unsafe fn order(
+        &mut self,
+        order: u64,
+        numbers: Range<u32>,
+        stride: u32,
+    ) -> Result<(), DeviceError> {
+        let (first, count) = (numbers.start, numbers.len() as u32);
+        if count == 0 {
+            return Ok(());
+        }
+        let shuffle = NearestShuffle { order, count, stride, first, reserved: 0 };
+        // SAFETY: as the caller promises.
+        unsafe { self.threads("nearest_shuffle", count.into(), shuffle) }
+    }
+
     unsafe fn threads<A: Copy>(
         &mut self,
         name: &'static str,

@@ -1,4 +1,4 @@
-//! Nearest vectors on a device.
+//! Nearest vectors on devices.
 //!
 //! ```text
 //! numbers ─► halves ─► the best of groups of a sample ─► a threshold for each row
@@ -7,9 +7,10 @@
 //!       neighbours ◄─ f64 ◄─ the few near the k-th ◄─ buckets ◄─ pairs that pass, with their sums
 //! ```
 //!
-//! `kernels/nearest_bounds.cuh` has the proofs. One work does all of it. Rows go through it in bands where the
-//! device has no room for all of them. Where too many pairs pass, as of vectors that halves cannot tell
-//! apart, the search finds nothing and says so; a row whose neighbours alone had no room is not served.
+//! `kernels/nearest_bounds.cuh` has the proofs. One work does all of it, for a band of rows: all of them, the share of
+//! one of several devices, or as many as there is room for. The rows of a band that are columns come first among them,
+//! so that pairs within the band serve both directions. Where too many pairs pass, as of vectors that halves cannot
+//! tell apart, the search finds nothing and says so; a row whose neighbours alone had no room is not served.
 
 mod abi;
 mod arrays;
@@ -23,16 +24,22 @@ mod work;
 
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use parking_lot::Mutex;
 
 use simjoin_core::vector::bands::{Bands, NeighbourBand};
 use simjoin_core::vector::nearest::{Declined, NearestOnDevices, NearestVectors};
 
 use self::arrays::DeviceSearch;
-use self::plan::{MOST_NEIGHBOURS, SampledStages, expected_pairs, found_room, padded, room, units};
+use self::plan::{
+    MOST_NEIGHBOURS, SampledStages, estimated_work, expected_pairs, found_room, padded, room, units,
+};
 use self::side::DeviceSide;
 use self::work::{FoundNeighbours, search};
-use crate::engine::{DeviceChoice, GpuOptions};
+use crate::engine::{DeviceChoice, DeviceRequest, GpuOptions};
 use crate::memory::Memory;
+use crate::offload::{Devices, OpenDevices};
 use crate::runtime::{Device, DeviceError};
 use crate::tuning::Size;
 use crate::vector::probe::kernel_of;
@@ -67,120 +74,164 @@ impl NearestOnDevices for NearestSearch {
         options: &GpuOptions,
         reservation: &dyn Memory,
     ) -> Result<Bands, Declined> {
-        let ordinal = match choice {
-            DeviceChoice::Cuda(Some(ordinals)) => ordinals.iter().next().unwrap_or(0),
-            DeviceChoice::Cuda(None) | DeviceChoice::Auto | DeviceChoice::Cpu => 0,
+        let (left, itself) = (vectors.left.count(), vectors.right.is_none());
+        let right = vectors.right.map_or(left, |right| right.count());
+        let neighbours = vectors.neighbours as u32;
+        let failures = Arc::new(Mutex::new(String::new()));
+        let told = Arc::clone(&failures);
+        let request = DeviceRequest {
+            choice,
+            self_join: itself,
+            work: estimated_work([left, right], itself, neighbours, vectors.dimensions),
+            on_failure: Arc::new(move |what| *told.lock() = format!(", {what}")),
         };
-        let device = Device::open(ordinal)?;
-        device.load(&VECTORS)?;
-        device.load(&NEAREST)?;
-        if kernel_of(&device)? != VectorKernel::Warpgroups {
-            return Err(Declined("a device of another compute capability than 9.0".to_string()));
-        }
-        let memory = match options.memory_limit {
-            Some(limit) => limit.min(device.total_memory()),
-            None => device.free_memory()? / 10 * 9,
-        };
-        let dimensions = vectors.dimensions;
-        let left = DeviceSide::upload(&device, vectors.left, dimensions, memory / 2)?;
-        let right = match vectors.right {
-            Some(right) => DeviceSide::upload(&device, right, dimensions, memory / 2)?,
-            None => Arc::clone(&left),
-        };
-        let of_sides = [Some(&left), vectors.right.and(Some(&right))].into_iter().flatten();
-        let taken: u64 = of_sides.map(|side| side.memory().bytes()).sum();
-        let plan = DeviceSides {
-            vectors,
-            device: &device,
-            left,
-            right,
-            shape: VectorShape::new(VectorKernel::Warpgroups, dimensions),
-            memory: memory.saturating_sub(taken),
-            centre: Arc::new(vectors.centre.iter().map(|number| number.to_bits()).collect()),
-        };
-        let bands = plan.find(reservation)?;
+        let sides = OpenDevices::open(&request, options, |open| {
+            SidesOnDevices::on(open, vectors, options, &request)
+        })?;
+        let bands = sides.find(reservation)?;
         let seconds = bands.iter().map(|band| band.nanos as f64).sum::<f64>() / 1e9;
-        let device = format!("cuda:{ordinal} {}, kernels {seconds:.3} s", device.name());
+        let device = format!("{}{}, kernels {seconds:.3} s", sides.devices, failures.lock());
         Ok(Bands { device, bands })
     }
 }
 
-/// Sides on a device, and what searches of them share.
-struct DeviceSides<'a> {
+/// Sides on devices, and what searches of them share.
+struct SidesOnDevices<'a> {
     vectors: &'a NearestVectors<'a>,
-    device: &'a Device,
-    left: Arc<DeviceSide>,
-    right: Arc<DeviceSide>,
+    devices: Devices,
+    /// By device, the left and the right vectors.
+    sides: Vec<[Arc<DeviceSide>; 2]>,
     shape: VectorShape,
     /// The bytes that a search may take.
     memory: u64,
     centre: Arc<Vec<u64>>,
 }
 
+/// The reason why a band of rows has no neighbours.
+enum Unfound {
+    /// The pairs that pass had no room.
+    NoRoom(Declined),
+    Refused(Declined),
+}
+
 /// Room for so many times the pairs that are expected to pass; more where that was too little.
 const ROOMS: [u64; 2] = [2, 16];
 
-impl DeviceSides<'_> {
+impl<'a> SidesOnDevices<'a> {
+    /// Copies the sides to devices.
+    ///
+    /// # Errors
+    ///
+    /// Where no device can be used.
+    fn on(
+        mut open: OpenDevices,
+        vectors: &'a NearestVectors<'a>,
+        options: &GpuOptions,
+        request: &DeviceRequest,
+    ) -> Result<Self, DeviceError> {
+        open.load(&VECTORS)?;
+        open.load(&NEAREST)?;
+        open.each(|device| match kernel_of(device)? {
+            VectorKernel::Warpgroups => Ok(()),
+            _ => Err(DeviceError::Unsupported {
+                name: device.name().to_string(),
+                capability: device.capability(),
+                needed: "9.0",
+            }),
+        })?;
+        // A band may go to any device, so it suits the smallest.
+        let memory = open.limits(options.memory_limit, |_| 0)?.into_iter().min().unwrap_or(0);
+        let dimensions = vectors.dimensions;
+        let sides = open.each(|device| {
+            let copy = |side| DeviceSide::upload(device, side, dimensions, memory / 2);
+            let left = copy(vectors.left)?;
+            let right = vectors.right.map_or_else(|| Ok(Arc::clone(&left)), copy)?;
+            Ok([left, right])
+        })?;
+        let taken = sides.first().map_or(0, |[left, right]| {
+            let right = vectors.right.map_or(0, |_| right.memory().bytes());
+            left.memory().bytes() + right
+        });
+        Ok(Self {
+            vectors,
+            devices: Devices::new(open, memory, None, request),
+            sides,
+            shape: VectorShape::new(VectorKernel::Warpgroups, dimensions),
+            memory: memory.saturating_sub(taken),
+            centre: Arc::new(vectors.centre.iter().map(|number| number.to_bits()).collect()),
+        })
+    }
+
     fn find(&self, reservation: &dyn Memory) -> Result<Vec<NeighbourBand>, Declined> {
-        let all = 0..self.left.count;
         let mut reason = Declined("too little memory".to_string());
-        let whole = ROOMS.iter().map(|times| self.search(all.clone(), true, *times));
-        let whole = whole.flatten().filter(|_| self.vectors.right.is_none());
-        for search in whole.filter(|search| search.bytes() <= self.memory) {
-            match self.run(search, reservation)? {
-                Ok(band) => return Ok(vec![band]),
-                Err(why) => reason = why,
-            }
-        }
-        // Pairs that had no room in all of the memory have none in bands of rows either, mostly.
-        if self.vectors.right.is_none() && reason.0 != "too little memory" {
-            return Err(reason);
-        }
         for times in ROOMS {
-            match self.find_in_bands(times, reservation)? {
+            let Some(width) = self.width(times) else { break };
+            match self.find_in_bands(width, times, reservation)? {
                 Ok(bands) => return Ok(bands),
-                Err(why) => reason = why,
+                Err(Unfound::NoRoom(why)) => reason = why,
+                Err(Unfound::Refused(why)) => return Err(why),
             }
         }
         Err(reason)
     }
 
-    /// Finds the neighbours of one band of rows after the other, of as many rows as there is room for.
-    fn find_in_bands(
-        &self,
-        times: u64,
-        reservation: &dyn Memory,
-    ) -> Result<Result<Vec<NeighbourBand>, Declined>, Declined> {
+    /// The rows of a band: a device's share, or as many of it as there is room for.
+    fn width(&self, times: u64) -> Option<u32> {
         const LEAST: Size<u32> = Size { usual: 1 << 14, small: 64 };
-        let count = self.left.count;
-        let mut width = count;
+        let mut width = self.vectors.left.count().div_ceil(self.devices.len() as u32).max(1);
+        let device = self.devices.iter().next()?;
         let fits = |width: u32| {
-            self.search(0..width, false, times).is_some_and(|search| search.bytes() <= self.memory)
+            let search = self.search(0, device, 0..width, times);
+            search.is_some_and(|search| search.bytes() <= self.memory)
         };
         while !fits(width) {
             width = width.div_ceil(2);
             if width < self.vectors.tuning.size(LEAST) {
-                return Ok(Err(Declined("too little memory".to_string())));
+                return None;
             }
         }
-        let mut bands = vec![];
-        for first in (0..count).step_by(width.max(1) as usize) {
-            let rows = first..count.min(first.saturating_add(width));
-            let Some(search) = self.search(rows, false, times) else {
-                return Err(Declined("too few vectors in a sample".to_string()));
-            };
-            match self.run(search, reservation)? {
-                Ok(band) => bands.push(band),
-                Err(why) => return Ok(Err(why)),
-            }
-        }
-        Ok(Ok(bands))
+        Some(width)
     }
 
-    fn search(&self, rows: Range<u32>, same: bool, times: u64) -> Option<DeviceSearch> {
-        let shape = self.shape;
+    /// Finds the neighbours of rows in bands, each on one of the devices.
+    fn find_in_bands(
+        &self,
+        width: u32,
+        times: u64,
+        reservation: &dyn Memory,
+    ) -> Result<Result<Vec<NeighbourBand>, Unfound>, DeviceError> {
+        let count = self.vectors.left.count();
+        let bands = (0..count).step_by(width as usize);
+        let bands = bands.map(|first| first..count.min(first.saturating_add(width))).collect();
+        let has_failed = AtomicBool::new(false);
+        let found = self.devices.share(bands, |number, device, rows: &Range<u32>| {
+            // The other bands are looked for in vain.
+            if has_failed.load(Ordering::Relaxed) {
+                return Ok(None);
+            }
+            let Some(search) = self.search(number, device, rows.clone(), times) else {
+                let why = Declined("too few vectors in a sample".to_string());
+                return Ok(Some(Err(Unfound::Refused(why))));
+            };
+            let found = self.run(device, search, reservation)?;
+            has_failed.fetch_or(found.is_err(), Ordering::Relaxed);
+            Ok(Some(found))
+        })?;
+        Ok(found.into_iter().flatten().collect())
+    }
+
+    /// The search for the neighbours of some rows on a device.
+    fn search(
+        &self,
+        number: usize,
+        device: &Device,
+        rows: Range<u32>,
+        times: u64,
+    ) -> Option<DeviceSearch> {
+        let [left, right] = self.sides.get(number)?;
+        let (shape, same) = (self.shape, self.vectors.right.is_none());
         let neighbours = self.vectors.neighbours as u32;
-        let (count, columns) = (rows.end - rows.start, self.right.count);
+        let (count, columns) = (rows.end - rows.start, right.count);
         let sample = SampledStages::of(columns, neighbours, &shape)?;
         let stage = shape.stage_columns;
         let expected = expected_pairs(count, columns, neighbours, sample, stage);
@@ -189,14 +240,14 @@ impl DeviceSides<'_> {
             metric: self.vectors.metric,
             dimensions: self.vectors.dimensions,
             shape,
-            multiprocessors: self.device.multiprocessors(),
+            multiprocessors: device.multiprocessors(),
             neighbours,
             with_ties: self.vectors.with_ties,
             sample,
             same,
             centre: Arc::clone(&self.centre),
-            left: Arc::clone(&self.left),
-            right: Arc::clone(&self.right),
+            left: Arc::clone(left),
+            right: Arc::clone(right),
             sampled: units(count, sample.stages, &shape, false),
             tiles: units(count, padded(columns) / stage, &shape, same),
             list_room,
@@ -207,31 +258,26 @@ impl DeviceSides<'_> {
         })
     }
 
-    /// Runs a search; the reason where its pairs had no room.
+    /// Runs a search; the reason where it finds nothing.
     fn run(
         &self,
+        device: &Device,
         of: DeviceSearch,
         reservation: &dyn Memory,
-    ) -> Result<Result<NeighbourBand, Declined>, Declined> {
-        let rows = of.rows.clone();
-        let had_room = |found: &FoundNeighbours, failure: Option<&'static str>| match failure {
-            Some(why) if found.tally.unusual > 0 || found.tally.unbounded > 0 => {
-                Err(Declined(why.to_string()))
-            }
-            Some(why) => Ok(Err(Declined(why.to_string()))),
-            None => Ok(Ok(())),
-        };
-        let (judge, bytes) = (of.judge(), of.bytes());
-        let (found, memory) = search(self.device, of, reservation.new_empty())?;
+    ) -> Result<Result<NeighbourBand, Unfound>, DeviceError> {
+        let (rows, judge, bytes) = (of.rows.clone(), of.judge(), of.bytes());
+        let (found, memory) = search(device, of, reservation.new_empty())?;
         // The queue keeps the memory for the next works, which seldom need as much.
         if bytes > self.memory / 4 {
-            self.device.trim();
+            device.trim();
         }
-        if let Err(why) = had_room(&found, judge.failure(&found.tally))? {
-            return Ok(Err(why));
+        if let Some(why) = judge.failure(&found.tally) {
+            let is_final = found.tally.unusual > 0 || found.tally.unbounded > 0;
+            let why = Declined(why.to_string());
+            return Ok(Err(if is_final { Unfound::Refused(why) } else { Unfound::NoRoom(why) }));
         }
         if found.refused {
-            return Err(Declined("host memory was refused".to_string()));
+            return Ok(Err(Unfound::Refused(Declined("host memory was refused".to_string()))));
         }
         let FoundNeighbours { starts, counts, columns, values, nanos, .. } = found;
         Ok(Ok(NeighbourBand { rows, starts, counts, columns, values, memory, nanos }))

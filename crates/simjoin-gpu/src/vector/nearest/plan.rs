@@ -3,7 +3,8 @@
 use crate::offload::tiles::TileUnit;
 use crate::tuning::{Size, Tuning};
 use crate::vector::abi::MAX_UNIT_COLUMNS;
-use crate::vector::shape::VectorShape;
+use crate::vector::estimate::BUS;
+use crate::vector::shape::{VectorKernel, VectorShape};
 
 /// The most neighbours of a row that a search finds.
 pub(super) const MOST_NEIGHBOURS: usize = 128;
@@ -84,6 +85,22 @@ pub(super) fn expected_pairs(
     (1.2 * of_row * f64::from(rows)) as u64
 }
 
+/// The estimated work of a search, in nanoseconds of a device of 132 multiprocessors, with the copies of both sides.
+/// `itself`: rows are columns.
+pub(super) fn estimated_work(
+    [rows, columns]: [u32; 2],
+    itself: bool,
+    neighbours: u32,
+    dimensions: u32,
+) -> f64 {
+    let shape = VectorShape::new(VectorKernel::Warpgroups, dimensions);
+    let Some(sample) = SampledStages::of(columns, neighbours, &shape) else { return 0.0 };
+    let [rows, columns] = [rows, columns].map(f64::from);
+    let (part, given) = if itself { (0.5, rows) } else { (1.0, rows + columns) };
+    let met = part * columns + f64::from(sample.stages * shape.stage_columns);
+    rows * met / shape.rate(dimensions) + 4.0 * given * f64::from(dimensions) / BUS
+}
+
 /// Room for pairs: `times` as many as expected, and some.
 pub(super) fn room(expected: u64, times: u64, tuning: Tuning) -> u64 {
     const LEAST: Size<u64> = Size { usual: 1 << 22, small: 1 << 13 };
@@ -114,7 +131,6 @@ fn greatest_divisor(a: u32, b: u32) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::vector::shape::VectorKernel;
 
     fn shape(dimensions: u32) -> VectorShape {
         VectorShape::new(VectorKernel::Warpgroups, dimensions)

@@ -8,6 +8,7 @@ use crate::runtime::{Device, DeviceError, DeviceWork, Results, Stage, Usage};
 use crate::vector::nearest::abi::NearestTally;
 use crate::vector::nearest::arrays::{Arrays, DeviceSearch};
 use crate::vector::nearest::fetch::Fetcher;
+use crate::vector::nearest::side::DeviceSide;
 
 /// The neighbours that a search has found, by row.
 #[derive(Debug, Default)]
@@ -98,8 +99,9 @@ impl DeviceWork for NearestTask {
             return Ok(());
         }
         let work = &arrays.work;
-        found.starts = fetcher.fetch(results, work.found_starts - *start, rows)?;
-        found.counts = fetcher.fetch(results, work.found_counts - *start, rows)?;
+        let first = DeviceSide::bytes(search.first_number(), 1, false);
+        found.starts = fetcher.fetch(results, work.found_starts + first - *start, rows)?;
+        found.counts = fetcher.fetch(results, work.found_counts + first - *start, rows)?;
         found.columns = fetcher.fetch(results, work.found_columns - *start, count)?;
         found.values = fetcher.fetch(results, work.found_values - *start, count)?;
         Ok(())
