@@ -3,10 +3,13 @@
 // neighbours (nearest_bounds.cuh).
 //
 //     shuffle, prepare            vectors as the products read them               nearest_bounds.cuh
+//     prepare_integers            the same as integers of 8 bits
 //     bests_N, bests_shared       the best of groups of columns                   nearest_tiles.cuh
+//     integer_bests_N
 //     thresholds                  of rows, from those                             nearest_rows.cuh
 //     bins, sum, sort             rows by rising threshold, where they are columns
 //     pairs_N, pairs_shared       the pairs that pass                             nearest_tiles.cuh
+//     integer_pairs_N
 //     count, sum, fill            buckets of rows                                 nearest_rows.cuh
 //     choose                      the neighbours                                  nearest_rows.cuh
 //
@@ -26,6 +29,14 @@ extern "C" __global__ void __launch_bounds__(256) nearest_prepare(NearestPrepari
         prepare_nearest<double>(preparing);
     } else {
         prepare_nearest<float>(preparing);
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(256) nearest_prepare_integers(NearestPreparing preparing) {
+    if (preparing.wide) {
+        prepare_nearest_integers<double>(preparing);
+    } else {
+        prepare_nearest_integers<float>(preparing);
     }
 }
 
@@ -50,6 +61,12 @@ extern "C" __global__ void __launch_bounds__(128) nearest_choose(NearestWork wor
     }                                                                                                       \
     extern "C" __global__ void __launch_bounds__(384, 1) nearest_pairs_##steps(NearestWork work) {          \
         multiply_kept_rows<steps, PassingPairs>(work);                                                      \
+    }                                                                                                       \
+    extern "C" __global__ void __launch_bounds__(384, 1) nearest_integer_bests_##steps(NearestWork work) {  \
+        multiply_kept_integers<steps, GroupBests>(work);                                                    \
+    }                                                                                                       \
+    extern "C" __global__ void __launch_bounds__(384, 1) nearest_integer_pairs_##steps(NearestWork work) {  \
+        multiply_kept_integers<steps, PassingPairs>(work);                                                  \
     }
 
 OF_STEPS(1)
@@ -64,9 +81,9 @@ OF_STEPS(9)
 #undef OF_STEPS
 
 extern "C" __global__ void __launch_bounds__(384, 1) nearest_bests_shared(NearestWork work) {
-    multiply_shared_rows<GroupBests>(work);
+    multiply_shared_rows<GroupBests<float>>(work);
 }
 extern "C" __global__ void __launch_bounds__(384, 1) nearest_pairs_shared(NearestWork work) {
-    multiply_shared_rows<PassingPairs>(work);
+    multiply_shared_rows<PassingPairs<float>>(work);
 }
 #endif

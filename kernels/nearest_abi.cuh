@@ -124,6 +124,9 @@ struct NearestWork {
     u32 sample_stages;
     // Whether columns in a tie with the last neighbour are given, too.
     u32 with_ties;
+    // Whether vectors lie as integers of 8 bits.
+    u32 integers;
+    u32 reserved;
 };
 
 constexpr u32 NOT_SERVED = 0xffffffffu;
@@ -133,4 +136,4 @@ constexpr u32 MOST_COMPARED = 256;
 static_assert(sizeof(NearestTally) == 200, "as in vector/nearest/abi.rs");
 static_assert(sizeof(NearestPreparing) == 88, "as in vector/nearest/abi.rs");
 static_assert(sizeof(NearestShuffle) == 24 && sizeof(NearestSum) == 32, "as in vector/nearest/abi.rs");
-static_assert(sizeof(NearestWork) == 512, "as in vector/nearest/abi.rs");
+static_assert(sizeof(NearestWork) == 520, "as in vector/nearest/abi.rs");

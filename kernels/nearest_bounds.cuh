@@ -18,14 +18,20 @@
 //
 // Keys: the bits of a sum. Of negative floats the greater has the lower bits; positive ones, which are sums of
 // equal or nearly equal vectors, lie below all of them.
+//
+// Integers of 8 bits (vector_integers.cuh): x̂ is X, so that R is 0. With a and b the squares of the norms of row and
+// column, p their product and s the square of their distance, c is p - ⌊a/2⌋ - ⌊b/2⌋, an integer: -½s or up to 1 more, so
+// that E is 1. In magnitude it is at most 2^23.2, as kernels have at most 288 dimensions, and exact as a float.
 #pragma once
 
 #include "nearest_abi.cuh"
 #include "vector_bounds.cuh"
+#include "vector_integers.cuh"
 #include "vector_prepare.cuh"
 
-// Keys of sums below this are of columns that are none. Sums of others are above -2^15.1.
+// Keys of sums below these are of columns that are none. Sums of others are above -2^15.1 and -2^23.2.
 constexpr float NO_SUM = -100000;
+constexpr float NO_INTEGER_SUM = -(1 << 24);
 
 __device__ __forceinline__ u32 key_of(float sum) { return __float_as_uint(sum); }
 
@@ -40,7 +46,8 @@ struct NearestErrors {
         const double square = __uint_as_float(work.summary->most_square);
         const double dimensions = work.tiles.dimensions;
         both_off = 2.0 * __uint_as_float(work.summary->most_off);
-        error = 2 * (work.gamma * square + 2 * SUMS * square + 1.0 / (1 << 22));
+        const double rest = work.integers ? 0.5 : 1.0 / (1 << 22);
+        error = 2 * (work.gamma * square + 2 * SUMS * square + rest);
         const double rounding = (dimensions + 8) * SINGLE / 256;
         relative = work.tiles.metric == COSINE ? 1 + SUMS : 1 + 8 * rounding + SINGLE;
         added = work.tiles.metric == COSINE ? 8 * UNIT * UNIT * (4 * dimensions + 64) * SINGLE / 512 : 1e-60;
@@ -209,4 +216,45 @@ __device__ __forceinline__ void prepare_nearest(const NearestPreparing &given) {
         preparation.prepare(position);
     }
     preparation.report();
+}
+
+// The same as integers of 8 bits, less a centre of integers.
+template <class Number>
+__device__ __forceinline__ void prepare_nearest_integers(const NearestPreparing &given) {
+    const HalfLayout layout(given.padded, given.steps, 0);
+    auto *terms = reinterpret_cast<int *>(static_cast<char *>(given.numbers) + layout.end());
+    const u32 lane = lane_id() % SHARING_LANES;
+    const u32 step = gridDim.x * blockDim.x / SHARING_LANES;
+    const u32 first = (blockIdx.x * blockDim.x + threadIdx.x) / SHARING_LANES;
+    u32 unusual = 0;
+    for (u32 position = first; position < given.padded; position += step) {
+        const bool is_one = position < given.count;
+        const u32 number = is_one && given.order ? given.order[position] : position;
+        const Number *numbers = static_cast<const Number *>(given.values) + u64{number} * given.dimensions;
+        int square = 0;
+        for (u32 chunk = lane; chunk < layout.chunks; chunk += SHARING_LANES) {
+            u32 words[4] = {};
+            for (u32 place = 0; is_one && place < CHUNK_INTEGERS; ++place) {
+                const u32 i = chunk * CHUNK_INTEGERS + place;
+                if (i < given.dimensions) {
+                    const double exact = static_cast<double>(__ldg(&numbers[i])) - __ldg(&given.centre[i]);
+                    const bool is_integer = exact >= LEAST_INTEGER && exact <= GREATEST_INTEGER && rint(exact) == exact;
+                    const int integer = is_integer ? static_cast<int>(exact) : 0;
+                    unusual += is_integer ? 0 : 1;
+                    square += integer * integer;
+                    words[place / WORD_INTEGERS] |= (static_cast<u32>(integer) & 0xff) << place % WORD_INTEGERS * 8;
+                }
+            }
+            *reinterpret_cast<uint4 *>(static_cast<char *>(given.numbers) + layout.place(position, chunk)) =
+                uint4{words[0], words[1], words[2], words[3]};
+        }
+        square = sum_of_lanes<SHARING_LANES>(square);
+        if (lane == 0) {
+            terms[position] = is_one ? -(square >> 1) : ABSENT_TERM;
+        }
+    }
+    unusual = sum_of_lanes<WARP>(unusual);
+    if (lane_id() == 0 && unusual > 0) {
+        atomicAdd(&given.tally->unusual, unusual);
+    }
 }

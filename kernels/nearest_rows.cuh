@@ -43,6 +43,9 @@ __device__ __forceinline__ u32 nth_key(const KeyAt &key_at, u32 count, u32 nth) 
 
 // Whether a row has no pair, as its bias says.
 __device__ __forceinline__ bool has_no_pair(const NearestWork &work, u32 row) {
+    if (work.integers) {
+        return false;
+    }
     const char *tails = static_cast<const char *>(work.tiles.rows.tails);
     const Chunk8 last = Chunk8::load(tails + HalfLayout::within(row, STEP_CHUNKS - 1, STEP_CHUNKS));
     return last.number(2) < -CAP * CAP;
@@ -57,7 +60,7 @@ __device__ __forceinline__ void find_thresholds(const NearestWork &work) {
         if (row < work.row_count && !has_no_pair(work, row)) {
             const u32 *groups = work.groups + u64{row} * work.group_count;
             const u32 key = nth_key([=](u32 place) { return groups[place]; }, work.group_count, work.neighbours);
-            if (key <= key_of(NO_SUM)) {
+            if (key <= key_of(work.integers ? NO_INTEGER_SUM : NO_SUM)) {
                 threshold = errors.threshold(key);
             } else if (lane_id() == 0) {
                 // Of vectors that are none, sums lie below.

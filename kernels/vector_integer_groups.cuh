@@ -37,8 +37,9 @@ struct KeptIntegers {
 template <u32 STEPS>
 struct IntegerRows {
     u32 words[STEPS][4];
-    // The lane's first row in the strip; of that and of the one eight rows below it.
+    // The lane's first row in the strip.
     u32 row;
+    // Of that and of the one eight rows below it.
     SumBounds bounds[2];
 
     // Of tile `kept` of a strip.
@@ -46,10 +47,6 @@ struct IntegerRows {
         const u32 of_warp = (kept * KeptIntegers<STEPS>::GROUPS + warp_id() / 4) * 64 + warp_id() % 4 * 16;
         const u32 vector = first_row + of_warp - work.rows.first;
         row = of_warp + lane_id() / 4;
-#pragma unroll
-        for (u32 half = 0; half < 2; ++half) {
-            bounds[half] = sum_bounds_of(work.rows)[vector + lane_id() / 4 + half * OCTET];
-        }
         constexpr u32 OCTET_WORDS = STEPS * 64;
         const u32 *from =
             static_cast<const u32 *>(work.rows.numbers) + u64{vector / OCTET} * OCTET_WORDS + lane_id();
@@ -59,6 +56,14 @@ struct IntegerRows {
             words[step][1] = __ldg(from + step * 64 + OCTET_WORDS);
             words[step][2] = __ldg(from + step * 64 + 32);
             words[step][3] = __ldg(from + step * 64 + OCTET_WORDS + 32);
+        }
+    }
+
+    // Loads the bounds of the same rows.
+    __device__ __forceinline__ void load_bounds(const VectorWork &work, u32 first_row) {
+#pragma unroll
+        for (u32 half = 0; half < 2; ++half) {
+            bounds[half] = sum_bounds_of(work.rows)[first_row + row - work.rows.first + half * OCTET];
         }
     }
 
@@ -159,8 +164,11 @@ __device__ __forceinline__ void filter_kept_integers(const VectorWork &work) {
                 break;
             }
             if (has_turned) {
-                first.load(work, shared.unit.unit.first_row, 0);
-                second.load(work, shared.unit.unit.first_row, 1);
+                const u32 first_row = shared.unit.unit.first_row;
+                first.load(work, first_row, 0);
+                first.load_bounds(work, first_row);
+                second.load(work, first_row, 1);
+                second.load_bounds(work, first_row);
             }
             const u32 *slot = ring + multiplier.slot() * Shape::SLOT;
             int sums[HALF_SUMS];

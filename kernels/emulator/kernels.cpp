@@ -33,6 +33,7 @@ struct Entry<Function> {
 #define KERNEL(name) {#name, Entry<name>::BYTES, Entry<name>::run}
 #define FORMS(name) KERNEL(name##_pairs), KERNEL(name##_count)
 #define PASSES(steps) KERNEL(nearest_bests_##steps), KERNEL(nearest_pairs_##steps)
+#define INTEGER_PASSES(steps) KERNEL(nearest_integer_bests_##steps), KERNEL(nearest_integer_pairs_##steps)
 #define WIDTHS(name) KERNEL(name##_256), KERNEL(name##_512), KERNEL(name##_1024)
 
 constexpr Kernel KERNELS[] = {
@@ -69,13 +70,15 @@ constexpr Kernel KERNELS[] = {
     KERNEL(vectors_integers_7),     KERNEL(vectors_integers_8),
     KERNEL(vectors_integers_9),     KERNEL(vectors_mma_integers),
     FORMS(vectors_decide_hits),     FORMS(vectors_decide_units),
-    KERNEL(nearest_shuffle),        KERNEL(nearest_prepare),
+    KERNEL(nearest_shuffle),        KERNEL(nearest_prepare), KERNEL(nearest_prepare_integers),
     KERNEL(nearest_thresholds),     KERNEL(nearest_bins),
     KERNEL(nearest_sum),            KERNEL(nearest_sort),
     KERNEL(nearest_count),          KERNEL(nearest_fill),
     KERNEL(nearest_choose),
     PASSES(1), PASSES(2), PASSES(3), PASSES(4), PASSES(5), PASSES(6), PASSES(7), PASSES(8), PASSES(9),
     PASSES(shared),
+    INTEGER_PASSES(1), INTEGER_PASSES(2), INTEGER_PASSES(3), INTEGER_PASSES(4), INTEGER_PASSES(5),
+    INTEGER_PASSES(6), INTEGER_PASSES(7), INTEGER_PASSES(8), INTEGER_PASSES(9),
     KERNEL(large_starts),           KERNEL(large_bits),
     KERNEL(large_light_192),        KERNEL(large_light_64),
     KERNEL(large_heavy),            KERNEL(large_admit),

@@ -7,7 +7,7 @@ use simjoin_core::vector::collection::Vectors;
 use simjoin_core::vector::metric::Metric;
 
 use crate::offload::ask;
-use crate::runtime::{Device, DeviceError, LaunchGrid};
+use crate::runtime::{Device, DeviceError, LaunchGrid, Stage};
 use crate::util::evenly::Evenly;
 use crate::vector::abi::{NumberRange, RANGE_OFFSET, Ranging};
 use crate::vector::columns::Preparation;
@@ -33,7 +33,18 @@ pub(super) fn prepared_as_integers(
     let has_form = threshold.metric != Metric::Cosine && !threshold.is_void();
     let shape = VectorShape::of_integers(shape.kernel, dimensions).filter(|_| has_form);
     let Some(shape) = shape else { return Ok(None) };
-    let centre = range_of(device, vectors, count, dimensions)?.centre(threshold.metric);
+    let ranging = Ranging {
+        values: vectors.values(),
+        present: vectors.present(),
+        range: 0,
+        count,
+        dimensions,
+        wide: vectors.are_wide().into(),
+        reserved: 0,
+    };
+    let vectors = vectors.clone();
+    let range = range_of(device, ranging, move |stage| vectors.is_at(stage))?;
+    let centre = range.centre(threshold.metric);
     Ok(centre.map(|centre| Preparation { shape, centre, ..halves }))
 }
 
@@ -55,6 +66,16 @@ impl NumberRange {
         range
     }
 
+    /// The range of these numbers and of others.
+    pub(super) fn with(self, other: Self) -> Self {
+        Self {
+            below: self.below.max(other.below),
+            above: self.above.max(other.above),
+            others: self.others | other.others,
+            reserved: 0,
+        }
+    }
+
     /// The integer that leaves integers of 8 bits when it is subtracted from all numbers. Products have
     /// no centre but 0.
     pub(super) fn centre(self, metric: Metric) -> Option<i32> {
@@ -72,32 +93,27 @@ impl NumberRange {
     }
 }
 
-/// The range of the numbers of `count` vectors on a device.
-fn range_of(
-    device: &Arc<Device>,
-    vectors: &ResidentVectors,
-    count: u32,
-    dimensions: u32,
+/// The range of the numbers of vectors on a device. `is_at` holds them, and says whether they are on the device of a
+/// stage.
+///
+/// # Errors
+///
+/// Where the device fails.
+pub(super) fn range_of(
+    device: &Device,
+    ranging: Ranging,
+    is_at: impl Fn(&Stage<'_>) -> bool + Send + 'static,
 ) -> Result<NumberRange, DeviceError> {
-    let blocks = count.div_ceil(THREADS / 8).clamp(1, 8 * device.multiprocessors());
-    let vectors = vectors.clone();
+    let blocks = ranging.count.div_ceil(THREADS / 8).clamp(1, 8 * device.multiprocessors());
     ask(device, move |stage| {
-        if !vectors.is_at(stage) {
+        if !is_at(stage) {
             return Err(DeviceError::Internal("numbers of another device".to_string()));
         }
         let bytes = size_of::<NumberRange>();
         let range = stage.reserve("the range of numbers", bytes as u64)?;
         stage.clear(0, bytes)?;
         let kernel = stage.kernel(&VECTORS, "vectors_range")?;
-        let ranging = Ranging {
-            values: vectors.values(),
-            present: vectors.present(),
-            range,
-            count,
-            dimensions,
-            wide: vectors.are_wide().into(),
-            reserved: 0,
-        };
+        let ranging = Ranging { range, ..ranging };
         let grid = LaunchGrid { blocks, threads: THREADS, shared_words: 0 };
         // SAFETY: the kernel takes a `Ranging`. The work holds the vectors, and the range has been
         // cleared.

@@ -102,11 +102,13 @@ pub(super) struct NearestWork {
     pub group_stages: u32,
     pub sample_stages: u32,
     pub with_ties: u32,
+    pub integers: u32,
+    pub reserved: u32,
 }
 
 const _: () = assert!(size_of::<NearestTally>() == 200 && size_of::<NearestPreparing>() == 88);
 const _: () = assert!(size_of::<NearestShuffle>() == 24 && size_of::<NearestSum>() == 32);
-const _: () = assert!(size_of::<NearestWork>() == 512);
+const _: () = assert!(size_of::<NearestWork>() == 520);
 
 // SAFETY: fields of 8 bytes, or of 4 in even number; any bits are values.
 unsafe impl Pod for NearestTally {}

@@ -12,7 +12,7 @@ use crate::vector::abi::{VectorSide, VectorTally, VectorWork};
 use crate::vector::nearest::abi::{BINS, NearestPreparing, NearestTally, NearestWork};
 use crate::vector::nearest::plan::{SampledStages, padded};
 use crate::vector::nearest::side::DeviceSide;
-use crate::vector::shape::{VectorKernel, VectorShape};
+use crate::vector::shape::{NumberType, VectorKernel, VectorShape};
 
 /// Pairs for which a warp takes room in the list at once.
 const CHUNK: u32 = 64;
@@ -96,7 +96,9 @@ impl DeviceSearch {
         let columns = u64::from(self.right.count);
         let row_padded = self.of_rows(padded(self.row_count()).into());
         let column_padded = u64::from(padded(self.right.count));
-        let step_bytes = STEP_BYTES * u64::from(self.steps());
+        // A term of four bytes lies behind the integers of all vectors for each.
+        let of_term = if self.shape.numbers == NumberType::Integers { 4 } else { 0 };
+        let step_bytes = STEP_BYTES * u64::from(self.steps()) + of_term;
         let units = self.tiles.len().max(self.sampled.len()) as u64;
         let tally = arena.zeroed::<NearestTally>(1);
         let order = arena.room::<u32>(columns);
@@ -159,6 +161,8 @@ impl DeviceSearch {
             group_stages: self.sample.group_stages,
             sample_stages: self.sample.stages,
             with_ties: self.with_ties.into(),
+            integers: (self.shape.numbers == NumberType::Integers).into(),
+            reserved: 0,
         }
     }
 

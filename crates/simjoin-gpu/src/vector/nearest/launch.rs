@@ -12,7 +12,7 @@ use crate::vector::nearest::abi::{
 use crate::vector::nearest::arrays::{Arrays, DeviceSearch};
 use crate::vector::nearest::plan::{padded, stride};
 use crate::vector::nearest::side::DeviceSide;
-use crate::vector::shape::{NEAREST, VECTORS, VectorShape};
+use crate::vector::shape::{NEAREST, NumberType, VECTORS, VectorShape};
 
 /// By steps, from one on: the kernels that look at groups, and those that list pairs.
 const TILES: [[&str; 2]; 9] = [
@@ -25,6 +25,18 @@ const TILES: [[&str; 2]; 9] = [
     ["nearest_bests_7", "nearest_pairs_7"],
     ["nearest_bests_8", "nearest_pairs_8"],
     ["nearest_bests_9", "nearest_pairs_9"],
+];
+/// The same of integers.
+const INTEGER_TILES: [[&str; 2]; 9] = [
+    ["nearest_integer_bests_1", "nearest_integer_pairs_1"],
+    ["nearest_integer_bests_2", "nearest_integer_pairs_2"],
+    ["nearest_integer_bests_3", "nearest_integer_pairs_3"],
+    ["nearest_integer_bests_4", "nearest_integer_pairs_4"],
+    ["nearest_integer_bests_5", "nearest_integer_pairs_5"],
+    ["nearest_integer_bests_6", "nearest_integer_pairs_6"],
+    ["nearest_integer_bests_7", "nearest_integer_pairs_7"],
+    ["nearest_integer_bests_8", "nearest_integer_pairs_8"],
+    ["nearest_integer_bests_9", "nearest_integer_pairs_9"],
 ];
 const SHARED_TILES: [&str; 2] = ["nearest_bests_shared", "nearest_pairs_shared"];
 
@@ -42,23 +54,27 @@ impl DeviceSearch {
     ) -> Result<(), DeviceError> {
         let mut launch = Launcher { stage, multiprocessors: self.multiprocessors };
         let columns = self.right.count;
+        let prepare = match self.shape.numbers {
+            NumberType::Halves => "nearest_prepare",
+            NumberType::Integers => "nearest_prepare_integers",
+        };
         // SAFETY: the kernels take what they are given here, whose addresses are those of arrays with room
         // for rows, columns and units of the search, and of the sides, which the work holds.
         unsafe {
-            if self.metric == Metric::Euclidean {
+            if self.metric == Metric::Euclidean && self.shape.numbers == NumberType::Halves {
                 self.measure(arrays, &mut launch)?;
             }
             launch.order(arrays.order, 0..columns, stride(columns))?;
             let lanes = |count: u32| 8 * u64::from(padded(count));
             let prepared = self.preparing(arrays, false, arrays.order);
-            launch.threads("nearest_prepare", lanes(columns), prepared)?;
+            launch.threads(prepare, lanes(columns), prepared)?;
             if !self.is_whole() {
                 let order = arrays.work.row_order;
                 if self.same {
                     launch.order(order, self.rows.clone(), 1)?;
                 }
                 let prepared = self.preparing(arrays, true, order);
-                launch.threads("nearest_prepare", lanes(self.row_count()), prepared)?;
+                launch.threads(prepare, lanes(self.row_count()), prepared)?;
             }
             let sampled = self.pass(arrays, 0);
             launch.tiles(self, 0, sampled)?;
@@ -67,7 +83,7 @@ impl DeviceSearch {
             if self.same {
                 work = self.sort(arrays, work, &mut launch)?;
                 let prepared = self.preparing(arrays, false, work.row_order);
-                launch.threads("nearest_prepare", lanes(columns), prepared)?;
+                launch.threads(prepare, lanes(columns), prepared)?;
             }
             launch.tiles(self, 1, work)?;
             self.choose(work, &mut launch)
@@ -249,7 +265,11 @@ impl Launcher<'_, '_> {
         work: NearestWork,
     ) -> Result<(), DeviceError> {
         let VectorShape { threads, blocks, shared_words, .. } = search.shape;
-        let names = TILES.get(search.steps() as usize - 1).unwrap_or(&SHARED_TILES);
+        let of_steps = match search.shape.numbers {
+            NumberType::Halves => &TILES,
+            NumberType::Integers => &INTEGER_TILES,
+        };
+        let names = of_steps.get(search.steps() as usize - 1).unwrap_or(&SHARED_TILES);
         let blocks = (blocks * self.multiprocessors).min(work.tiles.unit_count).max(1);
         let grid = LaunchGrid { blocks, threads, shared_words };
         // SAFETY: as the caller promises.

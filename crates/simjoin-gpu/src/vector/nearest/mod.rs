@@ -29,6 +29,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use parking_lot::Mutex;
 
 use simjoin_core::vector::bands::{Bands, NeighbourBand};
+use simjoin_core::vector::metric::Metric;
 use simjoin_core::vector::nearest::{Declined, NearestOnDevices, NearestVectors};
 
 use self::arrays::DeviceSearch;
@@ -142,12 +143,31 @@ impl<'a> SidesOnDevices<'a> {
         // A band may go to any device, so it suits the smallest.
         let memory = open.limits(options.memory_limit, |_| 0)?.into_iter().min().unwrap_or(0);
         let dimensions = vectors.dimensions;
-        let sides = open.each(|device| {
+        let has_form = options.integers && vectors.metric == Metric::Euclidean;
+        let of_integers = VectorShape::of_integers(VectorKernel::Warpgroups, dimensions);
+        let of_integers = of_integers.filter(|_| has_form);
+        let copies = open.each(|device| {
             let copy = |side| DeviceSide::upload(device, side, dimensions, memory / 2);
             let left = copy(vectors.left)?;
             let right = vectors.right.map_or_else(|| Ok(Arc::clone(&left)), copy)?;
-            Ok([left, right])
+            let centre = match of_integers {
+                Some(_) => {
+                    let range = left.range(device, dimensions)?;
+                    range.with(right.range(device, dimensions)?).centre(vectors.metric)
+                }
+                None => None,
+            };
+            Ok(([left, right], centre))
         })?;
+        let (sides, centres): (Vec<_>, Vec<_>) = copies.into_iter().unzip();
+        // All have the same numbers.
+        let (shape, centre) = match centres.first().copied().flatten().zip(of_integers) {
+            Some((centre, shape)) => (shape, vec![f64::from(centre); dimensions as usize]),
+            None => {
+                let shape = VectorShape::new(VectorKernel::Warpgroups, dimensions);
+                (shape, vectors.centre.clone())
+            }
+        };
         let taken = sides.first().map_or(0, |[left, right]| {
             let right = vectors.right.map_or(0, |_| right.memory().bytes());
             left.memory().bytes() + right
@@ -156,9 +176,9 @@ impl<'a> SidesOnDevices<'a> {
             vectors,
             devices: Devices::new(open, memory, None, request),
             sides,
-            shape: VectorShape::new(VectorKernel::Warpgroups, dimensions),
+            shape,
             memory: memory.saturating_sub(taken),
-            centre: Arc::new(vectors.centre.iter().map(|number| number.to_bits()).collect()),
+            centre: Arc::new(centre.iter().map(|number| number.to_bits()).collect()),
         })
     }
 

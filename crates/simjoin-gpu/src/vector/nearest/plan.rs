@@ -4,7 +4,7 @@ use crate::offload::tiles::TileUnit;
 use crate::tuning::{Size, Tuning};
 use crate::vector::abi::MAX_UNIT_COLUMNS;
 use crate::vector::estimate::BUS;
-use crate::vector::shape::{VectorKernel, VectorShape};
+use crate::vector::shape::{NumberType, VectorKernel, VectorShape};
 
 /// The most neighbours of a row that a search finds.
 pub(super) const MOST_NEIGHBOURS: usize = 128;
@@ -30,10 +30,13 @@ impl SampledStages {
     pub(super) fn of(columns: u32, neighbours: u32, shape: &VectorShape) -> Option<Self> {
         /// Groups for each neighbour, so that few groups have two of the nearest columns.
         const GROUPS: u32 = 8;
-        /// The part of the columns that makes the time of both passes least is about √k / 32.
-        const PART: f64 = 32.0;
+        // The part of the columns that makes the time of both passes least is about √k by this, on an H200.
+        let divisor = match shape.numbers {
+            NumberType::Halves => 45.0,
+            NumberType::Integers => 22.0,
+        };
         let all = columns / shape.stage_columns;
-        let part = f64::from(columns) * f64::from(neighbours).sqrt() / PART;
+        let part = f64::from(columns) * f64::from(neighbours).sqrt() / divisor;
         let wanted = (part / f64::from(shape.stage_columns)).ceil() as u32;
         let stages = wanted.max(neighbours * GROUPS / 4).min(all);
         if 4 * stages < neighbours {

@@ -6,6 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use simjoin_core::vector::nearest::SideNumbers;
 
 use crate::runtime::{Device, DeviceError, Resident};
+use crate::vector::abi::{NumberRange, Ranging};
+use crate::vector::range::range_of;
 
 /// A side in the memory of a device.
 #[derive(Debug)]
@@ -63,6 +65,29 @@ impl DeviceSide {
             }),
         })?;
         Ok(fits.load(Ordering::Relaxed).then_some(memory))
+    }
+
+    /// The range of the numbers.
+    ///
+    /// # Errors
+    ///
+    /// Where the device fails.
+    pub(super) fn range(
+        self: &Arc<Self>,
+        device: &Device,
+        dimensions: u32,
+    ) -> Result<NumberRange, DeviceError> {
+        let ranging = Ranging {
+            values: self.address(),
+            present: 0,
+            range: 0,
+            count: self.count,
+            dimensions,
+            wide: self.wide.into(),
+            reserved: 0,
+        };
+        let side = Arc::clone(self);
+        range_of(device, ranging, move |stage| stage.has(&side.memory))
     }
 
     /// The address of the numbers.

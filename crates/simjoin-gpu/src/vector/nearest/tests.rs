@@ -100,7 +100,8 @@ struct Drawn {
 
 impl Drawn {
     fn draw(rng: &mut StdRng, round: usize, [left, right]: [usize; 2]) -> Self {
-        // Halves of vectors of more than 138 dimensions lie in blocks.
+        // Whole numbers are multiplied as integers from 27 dimensions on, for distances. Halves of vectors of more
+        // than 138 dimensions lie in blocks.
         let (metric, whole, dimensions) = [
             (Metric::Euclidean, true, 37),
             (Metric::Euclidean, false, 5),
