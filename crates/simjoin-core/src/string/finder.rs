@@ -220,8 +220,8 @@ impl Finder {
         let met = self.with_wanted(probe, sought, |boxes, scratch, wanted| {
             let survivors = boxes.survivors(scratch, simd, probe.codes, wanted.clone());
             let (is_alike, has_lanes) = (wanted.alike.is_some(), wanted.k.is_some());
-            // Without boxes, lanes would compare all.
-            if is_jaros(function) || !is_of_lanes(function) || uses_boxes {
+            // Without boxes, lanes would compare all, and leave none open.
+            if is_jaros(function) || !has_lanes || !is_of_lanes(function) || uses_boxes {
                 boxes.probe(scratch, simd, probe.codes, wanted, found);
             }
             let open = match is_of_lanes(function) {

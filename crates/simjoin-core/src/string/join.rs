@@ -12,6 +12,7 @@ use super::threshold::{AllowedDifferences, Threshold};
 use crate::engine::{ItemId, MatchSpec, Pairing, PrepareContext};
 use crate::error::Result;
 use crate::simd::{Form, Simd};
+use crate::util::parallel::{map, threads_for};
 
 /// A build side and what is asked of it.
 #[derive(Debug, Clone)]
@@ -176,30 +177,28 @@ impl StringJoin {
             return Ok(work);
         }
         let boxes = self.boxes(context)?;
-        let (build, items) = (&self.build, self.build.len() as usize);
-        let mut sample = ProbeSample::new(self, self.finder(&boxes, uses_boxes), uses_boxes);
-        let take = |sample: &mut ProbeSample, count: usize| -> Result<f64> {
-            let step = (items / count.max(1)).max(1);
-            for item in (step / 2..items).step_by(step) {
-                context.cancel.check()?;
-                sample.add(self, item as ItemId);
+        let (build, items) = (&self.build, self.build.len() as f64);
+        let take = |count| self.sample((&boxes, uses_boxes), count, context);
+        let all = items * build.probe_ratio(&self.spec);
+        let nanos = |sum: &SampleSum| (sum.work.cpu + sum.work.undecided) / sum.probes.max(1.0);
+        // Where the quicker boxes are far ahead, few texts tell it.
+        let least = self.sampled_work.map_or(f64::INFINITY, |work| work.cpu);
+        let mut sum = SampleSum::default();
+        if least.is_finite() {
+            sum = take(SAMPLE / 8)?;
+        }
+        if all * nanos(&sum) < 2.0 * least {
+            sum = take(SAMPLE)?;
+            // A long join pays for a larger sample.
+            let each = (sum.looked_at / sum.probes.max(1.0)).max(1.0);
+            let more = ((SAMPLE_SHARE * all * nanos(&sum) / each) as usize).min(MOST_SAMPLE);
+            if more > SAMPLE {
+                sum.add(&take(more)?);
             }
-            Ok(items as f64 * build.probe_ratio(&self.spec) / sample.probes.max(1.0))
-        };
-        let mut scale = take(&mut sample, SAMPLE)?;
-        // A long join pays for a larger sample.
-        let each = sample.looked_at / sample.probes.max(1.0);
-        let worth =
-            SAMPLE_SHARE * scale * (sample.work.cpu + sample.work.undecided) / each.max(1.0);
-        let more = (worth as usize).min(MOST_SAMPLE);
-        if more > SAMPLE {
-            scale = take(&mut sample, more)?;
         }
-        let ProbeSample { work, decider, matches, .. } = sample;
-        let index = rates::TEXT * items as f64 + rates::CHARACTER * build.codes.len() as f64;
-        if decider.is_some() {
-            self.sampled_pairs = Some(matches * scale);
-        }
+        let scale = all / sum.probes.max(1.0);
+        let index = rates::TEXT * items + rates::CHARACTER * build.codes.len() as f64;
+        let SampleSum { work, matches, .. } = sum;
         let work = SampledWork {
             cpu: index + scale * (work.cpu + work.undecided),
             undecided: scale * work.undecided,
@@ -207,9 +206,59 @@ impl StringJoin {
             compared: scale * work.compared,
         };
         if uses_boxes {
+            self.sampled_pairs = self.threshold.deletions().map(|_| matches * scale);
             self.sampled_work = Some(work);
         }
         Ok(work)
+    }
+
+    /// The work of about `count` build texts as probes.
+    fn sample(
+        &self,
+        (boxes, uses_boxes): (&Arc<StringBoxes>, bool),
+        count: usize,
+        context: PrepareContext<'_>,
+    ) -> Result<SampleSum> {
+        /// Probe texts that a thread takes at a time.
+        const SHARE: usize = 8;
+        let items = self.build.len() as usize;
+        let step = (items / count).max(1);
+        let probes: Vec<_> = (step / 2..items).step_by(step).map(|item| item as ItemId).collect();
+        let threads = threads_for(context.threads, probes.len().saturating_mul(items));
+        let sums = map(threads, probes.chunks(SHARE).collect(), |probes: &[ItemId]| {
+            let mut sample = ProbeSample::new(self, self.finder(boxes, uses_boxes), uses_boxes);
+            for &item in probes {
+                context.cancel.check()?;
+                sample.add(self, item);
+            }
+            Ok(sample.sum)
+        })?;
+        let mut all = SampleSum::default();
+        sums.iter().for_each(|sum| all.add(sum));
+        Ok(all)
+    }
+}
+
+/// The sums over the probe texts of a sample.
+#[derive(Debug, Clone, Copy, Default)]
+struct SampleSum {
+    work: SampledWork,
+    matches: f64,
+    probes: f64,
+    /// The items that have been looked at.
+    looked_at: f64,
+}
+
+impl SampleSum {
+    fn add(&mut self, other: &Self) {
+        let SampledWork { cpu, undecided, pairs, compared } = other.work;
+        self.work.cpu += cpu;
+        self.work.undecided += undecided;
+        self.work.pairs += pairs;
+        self.work.compared += compared;
+        self.matches += other.matches;
+        self.probes += other.probes;
+        self.looked_at += other.looked_at;
     }
 }
 
@@ -219,11 +268,7 @@ struct ProbeSample {
     /// Decides what lanes leave, where an index of deletions is a choice: its candidates follow the matches.
     decider: Option<Decider>,
     found: Vec<(ItemId, u32)>,
-    work: SampledWork,
-    matches: f64,
-    probes: f64,
-    /// The items that have been looked at.
-    looked_at: f64,
+    sum: SampleSum,
 }
 
 impl ProbeSample {
@@ -233,21 +278,18 @@ impl ProbeSample {
             finder,
             decider: decides.then(|| Decider::new(join.threshold, join.spec.need)),
             found: vec![],
-            work: SampledWork::default(),
-            matches: 0.0,
-            probes: 0.0,
-            looked_at: 0.0,
+            sum: SampleSum::default(),
         }
     }
 
     /// Adds the work of a build text as a probe.
     fn add(&mut self, join: &StringJoin, item: ItemId) {
         let Some(run) = join.build.run_of(item) else { return };
-        self.probes += 1.0;
-        self.work.cpu += rates::PROBE;
+        self.sum.probes += 1.0;
+        self.sum.work.cpu += rates::PROBE;
         for place in join.partners(run) {
             let partner = &join.build.runs()[place];
-            self.work.cpu += rates::RUN;
+            self.sum.work.cpu += rates::RUN;
             let Some(limits) = join.threshold.limits([run.len, partner.len]) else { continue };
             let mut rest = partner.items.clone();
             if join.spec.pairing() == Pairing::Unordered {
@@ -278,14 +320,14 @@ impl ProbeSample {
             decider.begin(build, item);
             let before = decider.verified();
             let decide = |&found| decider.decide(text, build, found, limits, &mut steps);
-            self.matches += share * self.found.iter().filter_map(decide).count() as f64;
+            self.sum.matches += share * self.found.iter().filter_map(decide).count() as f64;
             met.open = (decider.verified() - before) as f64;
         }
-        let work = &mut self.work;
+        let work = &mut self.sum.work;
         work.cpu += share * cost(&met, len, join.spec.simd);
         work.undecided += share * cost_of_open(&met, len);
         work.pairs += all;
         work.compared += share * GROUP * met.groups;
-        self.looked_at += looked_at;
+        self.sum.looked_at += looked_at;
     }
 }
