@@ -24,9 +24,10 @@ pub mod nanos {
     pub(super) const CANDIDATE: f64 = 9.0;
     /// Counting a posting in AllPairs.
     pub const COUNT: f64 = 6.0;
-    /// Indexing a token of a prefix: always, and for each word of its signature.
+    /// Indexing a token of a prefix: always, and for each further field of a posting: its shape, words of its
+    /// signature.
     pub(super) const INDEX: f64 = 5.0;
-    pub(super) const INDEX_WORD: f64 = 1.5;
+    pub(super) const INDEX_FIELD: f64 = 1.5;
     /// Adding a token to a signature.
     pub(super) const SIGN: f64 = 0.8;
     /// Comparing the signatures of a candidate, and the further cost where they outgrow the caches.
@@ -109,10 +110,13 @@ pub fn on_cpu(statistics: &Statistics, candidates: f64) -> Cost {
 
 /// The parts of AllPairs that take the least time on the threads of the join.
 pub fn all_pairs(join: &SetJoin, deciding: Deciding) -> FilterChoice {
-    let Statistics { postings, .. } = join.statistics;
-    // Nearly every posting is another pair.
-    let nanos = 2.0 * nanos::lookups(&join.statistics) + postings * nanos::COUNT;
-    cheapest(join, deciding, &[Filtered::without_signatures(join, nanos, postings)])
+    let Statistics { postings, probed, indexed, threads, .. } = join.statistics;
+    // Probe sets are taken up to count and to give, and nearly every posting is another pair.
+    let nanos = nanos::lookups(&join.statistics) + probed * nanos::SET + postings * nanos::COUNT;
+    // One thread makes the index.
+    let alone = if threads > 1 { indexed * nanos::INDEX } else { 0.0 };
+    let filtered = Filtered::without_signatures(join, nanos, postings);
+    cheapest(join, deciding, &[Filtered { alone, ..filtered }])
 }
 
 /// The parts of PPJoin that take the least time on the threads of the join.
@@ -145,7 +149,7 @@ fn postings(join: &SetJoin, width: usize, words: usize) -> Filtered {
     const ALONE: f64 = 0.15;
     let statistics = &join.statistics;
     let slower = scan_rate(join.spec.simd, join.spec.tuning);
-    let index = nanos::INDEX + nanos::INDEX_WORD * words as f64;
+    let index = nanos::INDEX + nanos::INDEX_FIELD * (1 + words) as f64;
     let sign = if words > 0 { nanos::SIGN } else { 0.0 };
     let mut scan = slower * (nanos::SCAN + nanos::SCAN_WORD * words as f64);
     let bytes = 4.0 * (2 + words) as f64;
