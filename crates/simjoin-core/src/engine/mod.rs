@@ -71,8 +71,8 @@ pub use row_groups::{ItemId, RowGroups};
 pub use rows::{Gathering, InputRow, ReadRows, RowContent, RowValues};
 pub use stored::{Domain, StoredForm, StoredRows, Unload};
 pub use strategy::{
-    Cost, DeviceOpener, DevicePlace, Estimate, Nanos, Probes, StartTimes, Terms, WorkStep,
-    required_place,
+    Cost, DeviceOpener, DevicePlace, Estimate, Nanos, Probes, SAMPLE_SHARE, StartTimes, Terms,
+    WorkStep, required_place,
 };
 pub use strategy::{
     DeviceRequest, MatchNeed, MatchSpec, NearestPartners, Orders, Pairing, Placement,

@@ -213,6 +213,9 @@ impl Cost {
     }
 }
 
+/// The part of the work of a join that a sample of its pairs may take.
+pub const SAMPLE_SHARE: f64 = 0.01;
+
 /// Nanoseconds, shown in a readable unit.
 pub struct Nanos(pub f64);
 

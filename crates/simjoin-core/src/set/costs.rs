@@ -12,9 +12,10 @@ pub mod nanos {
 
     /// Taking up a probe set.
     pub(super) const SET: f64 = 30.0;
-    /// Looking up a posting list, and the further cost where the lists outgrow the caches.
-    pub(super) const LOOKUP: f64 = 14.0;
-    pub(super) const UNCACHED_LOOKUP: f64 = 45.0;
+    /// Going to a posting list, or to the sets of a candidate, and the further cost of these or of signatures that
+    /// outgrow the caches.
+    pub(super) const VISIT: f64 = 14.0;
+    pub(super) const UNCACHED: f64 = 45.0;
     /// Scanning a posting: always, and for each word of its signature.
     pub(super) const SCAN: f64 = 0.3;
     pub(super) const SCAN_WORD: f64 = 0.1;
@@ -30,18 +31,14 @@ pub mod nanos {
     pub(super) const INDEX_FIELD: f64 = 1.5;
     /// Adding a token to a signature.
     pub(super) const SIGN: f64 = 0.8;
-    /// Comparing the signatures of a candidate, and the further cost where they outgrow the caches.
+    /// Comparing the signatures of a candidate.
     pub(super) const SIGNATURE: f64 = 16.0;
-    pub(super) const UNCACHED_SIGNATURE: f64 = 45.0;
-    /// Verifying a candidate: always, the further cost where the sets outgrow the caches, and for each
-    /// token of a set of it.
-    pub(super) const VERIFY: f64 = 14.0;
-    pub(super) const UNCACHED_VERIFY: f64 = 30.0;
+    /// Verifying a candidate, for each token of a set of it.
     pub(super) const VERIFY_TOKEN: f64 = 0.5;
 
     /// Taking up all probe sets, looking their prefixes up, and indexing those of the build sets.
     pub fn lookups(statistics: &Statistics) -> f64 {
-        statistics.lookups * LOOKUP + statistics.indexed * INDEX + statistics.probed * SET
+        statistics.lookups * VISIT + statistics.indexed * INDEX + statistics.probed * SET
     }
 }
 
@@ -91,7 +88,7 @@ impl Filtered {
         let sign = statistics.signed_tokens(&join.spec) * nanos::SIGN;
         let bytes = 8.0 * statistics.sets * join.signature_words() as f64;
         let uncached = (bytes / CACHE).min(1.0);
-        let compare = candidates * (nanos::SIGNATURE + uncached * nanos::UNCACHED_SIGNATURE);
+        let compare = candidates * (nanos::SIGNATURE + uncached * nanos::UNCACHED);
         [parts(false, 0.0, candidates), parts(true, sign + compare, share * candidates)]
     }
 }
@@ -102,9 +99,8 @@ pub type Deciding = fn(&Statistics, f64) -> Cost;
 /// The cost of deciding candidates on the CPU.
 pub fn on_cpu(statistics: &Statistics, candidates: f64) -> Cost {
     let uncached = (4.0 * statistics.tokens / CACHE).min(1.0);
-    let verify = nanos::VERIFY
-        + uncached * nanos::UNCACHED_VERIFY
-        + nanos::VERIFY_TOKEN * statistics.candidate_size;
+    let verify =
+        nanos::VISIT + uncached * nanos::UNCACHED + nanos::VERIFY_TOKEN * statistics.candidate_size;
     Cost::cpu(candidates * verify)
 }
 
@@ -162,7 +158,7 @@ fn postings(join: &SetJoin, width: usize, words: usize) -> Filtered {
         + candidates * nanos::CANDIDATE
         + statistics.indexed * index
         + (statistics.tokens + statistics.probe_tokens) * sign
-        + statistics.lookups * (nanos::LOOKUP + uncached * nanos::UNCACHED_LOOKUP)
+        + statistics.lookups * (nanos::VISIT + uncached * nanos::UNCACHED)
         + statistics.postings * scan;
     let alone = if statistics.threads > 1 { ALONE * statistics.indexed * index } else { 0.0 };
     Filtered { words, nanos, alone, candidates, signed: join.signed_share(width) }

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use parking_lot::Mutex;
 
-use crate::engine::PrepareContext;
+use crate::engine::{PrepareContext, SAMPLE_SHARE};
 use crate::error::Result;
 use crate::set::collection::SetCollection;
 use crate::set::filter::size_bounds::{SizeBoundsCache, partners};
@@ -16,12 +16,11 @@ use crate::simd::{Words, kernels};
 use crate::util::evenly::Evenly;
 use crate::util::parallel::{Threads, for_each, map, threads_for};
 
-/// Sets of the pool whose pairs are tried, and tokens in all of them, about.
+/// Sets of the pool whose pairs are tried (of a brief sample the fewest), and tokens in all of them, about.
 const POOL: (f64, f64) = (48.0, 320.0);
 const TOKENS: u32 = 1 << 16;
-/// Nanoseconds of trying a pair, and the share of a join's time that the tries may take.
+/// Nanoseconds of trying a pair.
 const PAIR: f64 = 15.0;
-const SHARE: f64 = 0.01;
 /// Partners of a set of the pool under which postings are tried, and how many of these, about; tokens
 /// that finding the postings passes at most, and the nanoseconds of passing one.
 const SUFFIX_PAIRS: usize = 12;
@@ -31,9 +30,6 @@ const PASS: f64 = 5.0;
 
 /// The number of widths that the signatures of postings may have.
 const WIDTHS: usize = SuffixTest::WIDTHS.len();
-
-/// Sets of the pool of a brief sample.
-const BRIEF_POOL: u32 = 48;
 
 /// The extent of a sample.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,9 +65,9 @@ impl Sampled {
         // Fewer sets suffice where they are large: the tokens tried are bounded.
         let average = (statistics.average_size() as u32).max(1);
         let affordable = match extent {
-            SampleExtent::Brief => BRIEF_POOL,
+            SampleExtent::Brief => POOL.0 as u32,
             SampleExtent::Full => {
-                (2.0 * SHARE * estimate / PAIR).sqrt().clamp(POOL.0, POOL.1) as u32
+                (2.0 * SAMPLE_SHARE * estimate / PAIR).sqrt().clamp(POOL.0, POOL.1) as u32
             }
         };
         let wanted = affordable.min(TOKENS / average).max(16);
@@ -79,7 +75,7 @@ impl Sampled {
         // Where pairs share many prefix tokens, the sample takes one token in several.
         let tries = POSTINGS.min(f64::from(16 * TOKENS / average)).max(16.0);
         let passed = 2 * sets.len().max(1) * average as usize;
-        let affordable = (SHARE * estimate / PASS).clamp(PASSED.0, PASSED.1);
+        let affordable = (SAMPLE_SHARE * estimate / PASS).clamp(PASSED.0, PASSED.1);
         let most = if extent == SampleExtent::Brief { 0 } else { SUFFIX_PAIRS };
         let suffix_pairs = (affordable as usize / passed).min(most);
         let expected = statistics.postings / statistics.admissible_pairs.max(1.0)

@@ -9,7 +9,7 @@ use super::decide::Decider;
 use super::finder::{Finder, ProbeCodes, SearchWork, Sought, boxes_bytes};
 use super::gather::not_cancelled;
 use super::threshold::{AllowedDifferences, Threshold};
-use crate::engine::{ItemId, MatchSpec, Pairing, PrepareContext};
+use crate::engine::{ItemId, MatchSpec, Pairing, PrepareContext, SAMPLE_SHARE};
 use crate::error::Result;
 use crate::simd::{Form, Simd};
 use crate::util::parallel::{map, threads_for};
@@ -42,9 +42,6 @@ pub struct SampledWork {
 /// Probe texts of a sample, about, and the most of a larger one.
 const SAMPLE: usize = 128;
 const MOST_SAMPLE: usize = 2048;
-
-/// The part of the work of a join that a larger sample may take, a nanosecond for each item that it looks at.
-const SAMPLE_SHARE: f64 = 0.01;
 
 /// Texts of a group.
 const GROUP: f64 = 8.0;
@@ -189,7 +186,7 @@ impl StringJoin {
         }
         if all * nanos(&sum) < 2.0 * least {
             sum = take(SAMPLE)?;
-            // A long join pays for a larger sample.
+            // A long join pays for a larger sample, which takes a nanosecond for each item that it looks at.
             let each = (sum.looked_at / sum.probes.max(1.0)).max(1.0);
             let more = ((SAMPLE_SHARE * all * nanos(&sum) / each) as usize).min(MOST_SAMPLE);
             if more > SAMPLE {

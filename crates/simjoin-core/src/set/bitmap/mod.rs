@@ -56,11 +56,8 @@ mod nanos {
     pub(super) const SURVIVOR: f64 = 6.0;
     /// Deciding a pair that passes all words.
     pub(super) const CANDIDATE: f64 = 16.0;
-    /// Fetching and comparing a token of both sets of such a pair, where signatures do not tell all: sets
-    /// come in no order, from memory.
-    pub(super) const FETCHED: f64 = 2.0;
-    /// Comparing a further token of both sets.
-    pub(super) const COMPARED: f64 = 0.6;
+    /// Fetching and comparing a token of both sets of such a pair, where signatures do not tell all.
+    pub(super) const FETCHED: f64 = 1.0;
     /// Signing a token.
     pub(super) const TOKEN: f64 = 2.0;
     /// Laying out a set in a block.
@@ -69,9 +66,6 @@ mod nanos {
 
 /// Joins of more pairs take several times as long as trying columns of several sets.
 const PAIRS_OF_UNIONS: Size<f64> = Size { usual: 5e7, small: 0.0 };
-
-/// Tokens of a set whose comparison counts as part of deciding a pair.
-const LARGE: f64 = 128.0;
 
 /// The strategy `bitmap`.
 #[derive(Debug, Clone, Copy, Default)]
@@ -91,9 +85,8 @@ impl Strategy<SetJoin> for BitmapBlocks {
         };
         let (front, tests) = best_front(join, &unions);
         let candidates = admissible_pairs * join.signature_share(join.signature_words());
-        let whole = if join.has_exact_scheme() { 0.0 } else { candidate_size.min(LARGE) };
-        let compared = whole * nanos::FETCHED + (candidate_size - LARGE).max(0.0) * nanos::COMPARED;
-        let decided = tests + candidates * (nanos::CANDIDATE + compared);
+        let fetched = if join.has_exact_scheme() { 0.0 } else { candidate_size * nanos::FETCHED };
+        let decided = tests + candidates * (nanos::CANDIDATE + fetched);
         Ok(Estimate::new(Some(Cost::cpu(decided)), front))
     }
 

@@ -45,9 +45,8 @@ use crate::util::parallel::Threads;
 mod nanos {
     /// Counting a token, and putting it into a column or a list.
     pub(super) const TOKEN: f64 = 4.0;
-    /// Taking up a probe set, and a block with it.
+    /// Taking up a probe set.
     pub(super) const PROBE: f64 = 100.0;
-    pub(super) const BLOCK: f64 = 16.0;
     /// Beginning and ending the sums of 512 sets, and adding a column to them: from the second cache, and from memory.
     pub(super) const STRIP: f64 = 4.0;
     pub(super) const COLUMN: f64 = 1.6;
@@ -128,7 +127,7 @@ fn nanos_of(join: &SetJoin) -> f64 {
     let strip = nanos::STRIP + statistics.candidate_size * column;
     statistics.tokens * nanos::TOKEN
         + statistics.probed * nanos::PROBE
-        + strips * (nanos::BLOCK / planes::STRIPS as f64 + strip * slowness(simd))
+        + strips * strip * slowness(simd)
 }
 
 impl BitSliced {

@@ -2,9 +2,9 @@
 
 use std::ops::Range;
 
-use super::rates::heavy_from;
+use super::rates::{heavy_from, nanos};
 use super::walk::{SPAN, Walk};
-use crate::engine::PrepareContext;
+use crate::engine::{PrepareContext, SAMPLE_SHARE};
 use crate::error::Result;
 use crate::set::collection::SetCollection;
 use crate::set::join::SetJoin;
@@ -16,8 +16,6 @@ use crate::util::parallel;
 /// count fits into a byte.
 const LARGE: f64 = 24.0;
 const COUNTED_SETS: u32 = 128;
-/// Nanoseconds of counting a token.
-const COUNT: f64 = 3.0;
 /// Spans of ranks in which tokens are counted at most, about: ranks stand in the order of frequency, so
 /// that spans at even distances tell of all.
 const SPANS: usize = 128;
@@ -45,14 +43,12 @@ impl Frequencies {
         counts: bool,
         context: PrepareContext<'_>,
     ) -> Result<Option<Self>> {
-        /// The share of the join's time that the counts may take.
-        const SHARE: f64 = 0.02;
         let average = join.statistics.average_size();
         if !counts && (!join.is_long() || average < LARGE) {
             return Ok(None);
         }
         // Too few sets tell nothing.
-        let affordable = (SHARE * join.indexed / COUNT / average.max(1.0)) as u32;
+        let affordable = (SAMPLE_SHARE * join.indexed / nanos::COUNT / average.max(1.0)) as u32;
         let sets = affordable.clamp(COUNTED_SETS / 2, COUNTED_SETS);
         Self::of(&join.build, &join.spec, sets, context).map(Some)
     }
