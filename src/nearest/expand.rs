@@ -18,6 +18,7 @@ use super::run::InMemorySearch;
 use super::tasks::all_of;
 use crate::engine::PairCondition;
 use crate::exec::layout::row_order_of;
+use crate::memory::CountedVec;
 use crate::spec::Residual;
 use crate::top::{ScoreKey, TopK, score_of};
 use crate::tuning::Size;
@@ -251,18 +252,14 @@ impl Expand {
     async fn offer_all(&self, rows: &[u32], entries: &[Entry], best: &TopK) -> Result<()> {
         let count = self.run.count();
         let mut all = Candidates::new(self, entries, None);
-        let mut first: Vec<Entry> = vec![];
-        let held = self.run.memory.new_empty();
+        let mut first = CountedVec::new(self.run.memory.as_ref());
         while let Some(entry) = all.next() {
             // Of those beyond the number only ties.
             let last = first.last().filter(|_| first.len() >= count);
             if last.is_some_and(|(key, _)| self.ties != Ties::All || *key < entry.0) {
                 break;
             }
-            if first.len() == first.capacity() {
-                held.try_resize(2 * (first.len() + 4) * size_of::<Entry>())?;
-            }
-            first.push(entry);
+            first.try_push(entry)?;
         }
         for rows in rows.chunks((self.block / first.len().max(1)).max(1)) {
             let pairs = rows

@@ -45,8 +45,8 @@ const ALLOWED: [(&str, &[&str]); 15] = [
     (
         "nearest",
         &[
-            "config", "disk", "engine", "error", "exec", "families", "operator", "results", "spec",
-            "top", "tuning", "util",
+            "config", "disk", "engine", "error", "exec", "families", "memory", "operator",
+            "results", "spec", "top", "tuning", "util",
         ],
     ),
     ("operator", &["error", "tuning"]),

@@ -1,6 +1,7 @@
 //! The memory of joins, which their caller limits.
 
 use std::fmt;
+use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
@@ -135,5 +136,180 @@ impl Memory for Taken {
 impl Drop for Taken {
     fn drop(&mut self) {
         self.budget.taken.fetch_sub(*self.bytes.get_mut(), Relaxed);
+    }
+}
+
+/// An empty vector with room for `len` values, by whose bytes `memory` grows.
+///
+/// # Errors
+///
+/// When memory is refused.
+pub fn room<T>(memory: &dyn Memory, len: usize) -> Result<Vec<T>> {
+    memory.try_grow(len.saturating_mul(size_of::<T>()))?;
+    let mut list = Vec::new();
+    list.reserve_exact(len);
+    Ok(list)
+}
+
+/// `len` copies of a value, by whose bytes `memory` grows.
+///
+/// # Errors
+///
+/// When memory is refused.
+pub fn copies<T: Clone>(memory: &dyn Memory, len: usize, value: T) -> Result<Vec<T>> {
+    memory.try_grow(len.saturating_mul(size_of::<T>()))?;
+    Ok(vec![value; len])
+}
+
+/// A vector that reserves its memory before it grows, and gives it back when it is dropped.
+pub struct CountedVec<T> {
+    list: Vec<T>,
+    memory: Reservation,
+}
+
+impl<T> CountedVec<T> {
+    /// An empty vector, whose memory is of the consumer of `memory`.
+    pub fn new(memory: &dyn Memory) -> Self {
+        Self { list: vec![], memory: memory.new_empty() }
+    }
+
+    /// A vector that is there, counted from now on.
+    ///
+    /// # Errors
+    ///
+    /// When memory is refused.
+    pub fn of(list: Vec<T>, memory: &dyn Memory) -> Result<Self> {
+        let memory = memory.new_empty();
+        memory.try_grow(list.capacity().saturating_mul(size_of::<T>()))?;
+        Ok(Self { list, memory })
+    }
+
+    /// Makes room for further values: for as many as there are, at least.
+    ///
+    /// # Errors
+    ///
+    /// When memory is refused. Nothing has changed then.
+    pub fn try_reserve(&mut self, more: usize) -> Result<()> {
+        let capacity = self.list.capacity();
+        let needed = self.list.len().saturating_add(more);
+        if needed <= capacity {
+            return Ok(());
+        }
+        let needed = needed.max(capacity.saturating_mul(2));
+        // While the values move, the former place is taken, too.
+        let former = self.memory.size();
+        self.memory.try_grow(needed.saturating_mul(size_of::<T>()))?;
+        self.list.reserve_exact(needed - self.list.len());
+        self.memory.shrink(former);
+        Ok(())
+    }
+
+    /// Adds a value.
+    ///
+    /// # Errors
+    ///
+    /// When memory is refused.
+    pub fn try_push(&mut self, value: T) -> Result<()> {
+        self.try_reserve(1)?;
+        self.list.push(value);
+        Ok(())
+    }
+
+    /// Adds values, whose number is known.
+    ///
+    /// # Errors
+    ///
+    /// When memory is refused.
+    pub fn try_extend(&mut self, values: impl ExactSizeIterator<Item = T>) -> Result<()> {
+        self.try_reserve(values.len())?;
+        self.list.extend(values);
+        Ok(())
+    }
+
+    /// Adds the values of another vector, which an empty one takes over.
+    ///
+    /// # Errors
+    ///
+    /// When memory is refused.
+    pub fn try_append(&mut self, mut other: Self) -> Result<()> {
+        if self.list.is_empty() {
+            *self = other;
+            return Ok(());
+        }
+        self.try_reserve(other.len())?;
+        self.list.append(&mut other.list);
+        Ok(())
+    }
+
+    /// Takes the values with their memory, and leaves none.
+    pub fn take(&mut self) -> Self {
+        let none = Self::new(&self.memory);
+        std::mem::replace(self, none)
+    }
+
+    /// Keeps the first `len` values, and the room of the others.
+    pub fn truncate(&mut self, len: usize) {
+        self.list.truncate(len);
+    }
+
+    /// Keeps the values of which `keeps` holds, and the room of the others.
+    pub fn retain(&mut self, keeps: impl FnMut(&T) -> bool) {
+        self.list.retain(keeps);
+    }
+
+    /// The values, whose memory is no longer counted.
+    pub fn into_vec(self) -> Vec<T> {
+        self.list
+    }
+}
+
+impl<T> Deref for CountedVec<T> {
+    type Target = [T];
+
+    fn deref(&self) -> &[T] {
+        &self.list
+    }
+}
+
+impl<T> DerefMut for CountedVec<T> {
+    fn deref_mut(&mut self) -> &mut [T] {
+        &mut self.list
+    }
+}
+
+impl<T> fmt::Debug for CountedVec<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { list, memory } = self;
+        write!(f, "CountedVec of {} values in {} bytes", list.len(), memory.size())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_counted_vector_takes_its_capacity_and_no_more() {
+        let budget = Budget::new(1 << 10);
+        let mut list = CountedVec::new(budget.reservation().as_ref());
+        let mut all = vec![];
+        while list.try_push(all.len() as u64).is_ok() {
+            all.push(all.len() as u64);
+            assert_eq!(budget.taken(), list.list.capacity() * 8);
+        }
+        // 64 values, whose next place would be taken beside theirs.
+        assert_eq!((all.len(), &list[..]), (64, &all[..]));
+        let refused = list.try_extend([0; 100].into_iter());
+        assert!(refused.is_err_and(|error| error.is_out_of_memory()));
+        assert_eq!((budget.taken(), list.len()), (512, 64));
+        list.truncate(3);
+        list.try_extend([7, 8].into_iter()).unwrap();
+        assert_eq!(list[..], [0, 1, 2, 7, 8]);
+        let mut other = CountedVec::of(vec![9; 2], budget.reservation().as_ref()).unwrap();
+        assert_eq!(budget.taken(), 512 + 16);
+        other.try_append(list).unwrap();
+        assert_eq!((budget.taken(), &other[..]), (7 * 8, &[9, 9, 0, 1, 2, 7, 8][..]));
+        drop(other);
+        assert_eq!(budget.taken(), 0);
     }
 }

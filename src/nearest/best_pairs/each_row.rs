@@ -16,6 +16,7 @@ use super::input::HeldInput;
 use super::search::{BestPairSearch, COUNTED, Execution, SearchOutcome};
 use super::top::Pair;
 use crate::exec::JoinInput;
+use crate::memory::CountedVec;
 use crate::nearest::NearestJoinExec;
 use crate::nearest::alike::column;
 use crate::nearest::run::{InMemorySearch, OnRound, PartnerOrder};
@@ -84,15 +85,13 @@ impl BestPairSearch {
             Err(error) if is_out_of_memory(&error) => return Ok(all),
             found => found?,
         }
-        let (mut pairs, mut entries): (Vec<Pair>, _) = (vec![], vec![]);
-        let held = self.memory.new_empty();
+        let (mut pairs, mut entries) = (CountedVec::new(&self.memory), vec![]);
         for (slot, row) in (0..).zip(&rows) {
             best.sorted(slot, &mut entries);
-            pairs.extend(entries.iter().map(|(key, partner)| match side {
+            pairs.try_extend(entries.iter().map(|(key, partner)| match side {
                 Side::Left => (*key, *row, run.row_of(*partner)),
                 Side::Right => (*key, run.row_of(*partner), *row),
-            }));
-            held.try_resize(pairs.capacity() * size_of::<Pair>())?;
+            }))?;
         }
         Ok(SearchOutcome::Pairs(pairs))
     }

@@ -35,6 +35,7 @@ use super::top::Pair;
 use crate::config::SpillChoice;
 use crate::exec::{JoinMode, SetSimilarityJoinExec};
 use crate::families::Families;
+use crate::memory::CountedVec;
 use crate::nearest::output::PairOutput;
 use crate::operator::errors::is_out_of_memory;
 use crate::operator::once::{OnceExecution, once_fut};
@@ -74,7 +75,7 @@ struct LastRun {
 /// The output of an execution.
 enum BestPairsOutput {
     /// The pairs of the answer, all in the first partition.
-    Pairs { output: Arc<PairOutput>, pairs: Arc<[Pair]> },
+    Pairs { output: Arc<PairOutput>, pairs: Arc<CountedVec<Pair>> },
     /// The rows of the answer, all in the first partition, which takes them.
     Rows(Mutex<Option<SendableRecordBatchStream>>),
     /// The output of a join.
@@ -283,13 +284,13 @@ impl Preparation {
     }
 }
 
-fn pairs_of(search: BestPairSearch, pairs: Vec<Pair>) -> BestPairsOutput {
+fn pairs_of(search: BestPairSearch, pairs: CountedVec<Pair>) -> BestPairsOutput {
     let BestPairSearch { join, tables: [left, right], .. } = search;
     let order = join.predicate.call.function.info().order;
     let (columns, schema) = (join.output, join.schema);
     let window = 0..right.rows() as u32;
     let output = PairOutput { columns, schema, order, is_outer: false, left, right, window };
-    BestPairsOutput::Pairs { output: Arc::new(output), pairs: pairs.into() }
+    BestPairsOutput::Pairs { output: Arc::new(output), pairs: Arc::new(pairs) }
 }
 
 impl DisplayAs for BestPairsExec {
@@ -403,7 +404,7 @@ impl ExecutionPlan for BestPairsExec {
             match prepared.as_ref() {
                 BestPairsOutput::Join(join) => join.execute(own, Arc::clone(&context)),
                 BestPairsOutput::Pairs { output, pairs } => {
-                    let pairs = if own == 0 { Arc::clone(pairs) } else { Arc::default() };
+                    let pairs = (own == 0).then(|| Arc::clone(pairs));
                     let batch_size = context.session_config().batch_size();
                     Ok(batches_of(Arc::clone(output), pairs, batch_size, emitted.clone()))
                 }
@@ -473,13 +474,14 @@ impl EmbeddedProjection for BestPairsExec {
 /// The rows of some pairs.
 fn batches_of(
     output: Arc<PairOutput>,
-    pairs: Arc<[Pair]>,
+    pairs: Option<Arc<CountedVec<Pair>>>,
     batch_size: usize,
     emitted: BaselineMetrics,
 ) -> SendableRecordBatchStream {
     let schema = Arc::clone(&output.schema);
     let mut done = 0_usize;
     let batches = std::iter::from_fn(move || {
+        let pairs = pairs.as_deref()?;
         let end = done.saturating_add(batch_size.max(1)).min(pairs.len());
         let some = pairs.get(done..end).filter(|some| !some.is_empty())?;
         done = end;

@@ -22,6 +22,7 @@ use super::search::{BestPairSearch, ScoreSample, SearchOutcome};
 use super::top::{Pair, Picked, Top};
 use crate::exec::SetSimilarityJoinExec;
 use crate::exec::layout::row_order_of;
+use crate::memory::CountedVec;
 use crate::nearest::alike::common_ranks;
 use crate::spec::{ResidualColumn, Side, SimilarityJoin};
 use crate::top::ScoreKey;
@@ -69,7 +70,7 @@ impl BestPairSearch {
             sides: [left?, right?],
             right_first: columns.right_first,
             operator,
-            pairs: vec![],
+            pairs: CountedVec::new(&self.memory),
             memory: self.memory.new_empty(),
         };
         for bound in sample.bounds(wanted, widest, self.order()) {
@@ -80,8 +81,7 @@ impl BestPairSearch {
             }
             let held = self.memory.new_empty();
             held.try_grow((left.len() + right.len()) * size_of::<u32>())?;
-            let all =
-                Arc::new(Top::new(usize::MAX, false, None, self.memory.new_empty(), self.tuning()));
+            let all = Arc::new(Top::new(usize::MAX, false, None, &self.memory, self.tuning()));
             let plan = search.join(bound, [Some(left), Some(right)], &all).await?;
             let text =
                 format!("{bound}: {} pairs of {} x {}", all.offered(), left.len(), right.len());
@@ -189,7 +189,8 @@ struct Matching {
     right_first: bool,
     /// The comparison of the left with the right node of the join that a pair must meet.
     operator: Option<Operator>,
-    pairs: Vec<Pair>,
+    pairs: CountedVec<Pair>,
+    /// The memory of pairs that wait.
     memory: MemoryReservation,
 }
 
@@ -276,7 +277,6 @@ impl Matching {
             side.take(head.node);
         }
         let [left, right] = heads;
-        self.pairs.push((key, left.row, right.row));
-        self.memory.try_resize(self.pairs.capacity() * size_of::<Pair>())
+        Ok(self.pairs.try_push((key, left.row, right.row))?)
     }
 }

@@ -17,6 +17,7 @@ use super::top::{Pair, Picked, Top};
 use crate::config::SimJoinOptions;
 use crate::exec::{JoinMode, ProcessCores, SetSimilarityJoinExec};
 use crate::families::Families;
+use crate::memory::CountedVec;
 use crate::nearest::numbered::{NumberedPairs, NumberedRows};
 use crate::nearest::table::RowTable;
 use crate::spec::{Order, OutputColumn, SimilarityJoin};
@@ -43,7 +44,7 @@ pub(super) type OnRound = Arc<dyn Fn(String, Option<Arc<SetSimilarityJoinExec>>)
 #[derive(Debug)]
 pub(super) enum SearchOutcome {
     /// The pairs.
-    Pairs(Vec<Pair>),
+    Pairs(CountedVec<Pair>),
     /// The pairs are those that a join by this bound finds, or among them.
     Within(f64),
 }
@@ -172,7 +173,7 @@ impl BestPairSearch {
     fn top(&self, count: usize, any_tie: bool) -> Arc<Top> {
         let best = self.join.predicate.call.function.extremes()[1];
         let best = (!best.is_nan()).then(|| key_of(best, self.order()));
-        Arc::new(Top::new(count, any_tie, best, self.memory.new_empty(), self.tuning()))
+        Arc::new(Top::new(count, any_tie, best, &self.memory, self.tuning()))
     }
 
     /// The scores of a sample of each side, joined by the widest bound, as far as they tell bounds for `count`
@@ -216,7 +217,7 @@ impl BestPairSearch {
         let top = self.join_sample(count).await?;
         let keys = match top.take() {
             Picked::Few(pairs) | Picked::Pairs(pairs) => {
-                pairs.into_iter().map(|(key, ..)| key).collect()
+                pairs.iter().map(|(key, ..)| *key).collect()
             }
             // So many ties that all places have this key.
             Picked::Within(key) => vec![key; count],

@@ -6,6 +6,7 @@ use datafusion::common::Result;
 use datafusion::execution::memory_pool::MemoryReservation;
 use parking_lot::Mutex;
 
+use crate::memory::CountedVec;
 use crate::top::ScoreKey;
 use crate::tuning::{Size, Tuning};
 
@@ -21,7 +22,7 @@ const LEAST_HELD: Size = Size { usual: 1 << 10, small: 1 << 3 };
 /// The pairs that are kept.
 #[derive(Debug)]
 struct KeptPairs {
-    pairs: Vec<Pair>,
+    pairs: CountedVec<Pair>,
     /// The number of held pairs at which the best are picked.
     pick_at: usize,
     /// There are too many that are as good as the last one.
@@ -35,7 +36,6 @@ pub(super) struct Top {
     any_tie: bool,
     /// The key of the best score of all, where there is one.
     best: Option<ScoreKey>,
-    memory: MemoryReservation,
     kept: Mutex<KeptPairs>,
     /// A key that the last one of the best does not exceed.
     last: AtomicI64,
@@ -46,12 +46,12 @@ pub(super) struct Top {
 }
 
 /// The pairs of a [`Top`] that has met all pairs of a join.
-#[derive(Debug, PartialEq)]
+#[derive(Debug)]
 pub(super) enum Picked {
     /// Fewer than `count`.
-    Few(Vec<Pair>),
+    Few(CountedVec<Pair>),
     /// So many, with all that are as good as the last one unless any will do.
-    Pairs(Vec<Pair>),
+    Pairs(CountedVec<Pair>),
     /// The pairs whose key is this at most; they are too many to be kept.
     Within(ScoreKey),
 }
@@ -62,16 +62,15 @@ impl Top {
         count: usize,
         any_tie: bool,
         best: Option<ScoreKey>,
-        memory: MemoryReservation,
+        memory: &MemoryReservation,
         tuning: Tuning,
     ) -> Self {
         Self {
             count: count.max(1),
             any_tie,
             best,
-            memory,
             kept: Mutex::new(KeptPairs {
-                pairs: vec![],
+                pairs: CountedVec::new(memory),
                 pick_at: Self::pick_at(count.max(1), tuning),
                 overflown: false,
             }),
@@ -105,14 +104,13 @@ impl Top {
         let last = self.last.load(Relaxed);
         let mut offered = 0;
         let pairs = pairs.inspect(|_| offered += 1);
-        let mut good: Vec<Pair> = pairs.filter(|(key, ..)| *key <= last).collect();
+        let good: Vec<Pair> = pairs.filter(|(key, ..)| *key <= last).collect();
         self.offered.fetch_add(offered, Relaxed);
         if good.is_empty() {
             return Ok(());
         }
         let mut kept = self.kept.lock();
-        kept.pairs.append(&mut good);
-        self.memory.try_resize(kept.pairs.capacity() * size_of::<Pair>())?;
+        kept.pairs.try_extend(good.into_iter())?;
         if kept.pairs.len() >= kept.pick_at {
             self.pick(&mut kept);
             kept.pick_at = Self::pick_at(kept.pairs.len(), self.tuning);
@@ -148,7 +146,7 @@ impl Top {
         if kept.overflown {
             return Picked::Within(self.last.load(Relaxed));
         }
-        let mut pairs = std::mem::take(&mut kept.pairs);
+        let mut pairs = kept.pairs.take();
         pairs.sort_unstable();
         match pairs.len() < self.count {
             true => Picked::Few(pairs),
@@ -177,7 +175,7 @@ mod tests {
             let keys = [2, 10, 1000][round % 3];
             let best = Some(0).filter(|_| rng.random());
             let memory = MemoryConsumer::new("top").register(&pool);
-            let top = Top::new(count, any_tie, best, memory, Tuning::small());
+            let top = Top::new(count, any_tie, best, &memory, Tuning::small());
             let mut all: Vec<Pair> = vec![];
             for _ in 0..rng.random_range(0..40) {
                 let batch = (0..rng.random_range(0..20)).map(|_| {
@@ -196,7 +194,7 @@ mod tests {
             let is_done = top.is_done();
             done += usize::from(is_done && any_tie);
             match (top.take(), last) {
-                (Picked::Few(pairs), None) => assert_eq!(pairs, all),
+                (Picked::Few(pairs), None) => assert_eq!(pairs[..], all[..]),
                 (Picked::Within(key), Some(last)) => {
                     assert!(!any_tie && key >= last);
                     overflown += 1;
@@ -208,7 +206,7 @@ mod tests {
                 }
                 (Picked::Pairs(pairs), Some(last)) => {
                     all.truncate(all.partition_point(|(key, ..)| *key <= last));
-                    assert_eq!(pairs, all, "round {round}");
+                    assert_eq!(pairs[..], all[..], "round {round}");
                 }
                 (other, _) => panic!("round {round}: {other:?} of {} pairs", all.len()),
             }

@@ -15,7 +15,7 @@ use crate::simd::Simd;
 use crate::tuning::Tuning;
 use crate::util::attached::Attached;
 use crate::util::cancel::CancelFlag;
-use crate::util::parallel::Threads;
+use crate::util::parallel::{Threads, filled};
 
 /// The pairs of items that a join looks at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -353,6 +353,16 @@ impl<'a> PrepareContext<'a> {
     /// The resources of a join of which no more is known.
     pub fn new(reservation: &'a dyn Memory, cancel: &'a CancelFlag, threads: Threads) -> Self {
         Self { reservation, cancel, threads, probes: None, kept: None }
+    }
+
+    /// `len` copies of a value, written by all threads, by whose bytes the reservation grows.
+    ///
+    /// # Errors
+    ///
+    /// When memory is refused.
+    pub fn filled<T: Copy + Send + Sync>(&self, len: usize, value: T) -> Result<Vec<T>> {
+        self.reservation.try_grow(len.saturating_mul(size_of::<T>()))?;
+        Ok(filled(self.threads, len, value))
     }
 }
 

@@ -9,33 +9,20 @@ use super::expand::PairSink;
 use super::pairs::{Pair, Pairs};
 use super::search::PairSearch;
 use crate::error::Result;
-use crate::memory::{Memory, Reservation};
+use crate::memory::{CountedVec, Memory};
 use crate::util::parallel::sort_unstable_by;
 
 /// Pairs that are collected.
-pub(super) struct Collected {
-    pairs: Vec<Pair>,
-    memory: Reservation,
-}
+pub(super) struct Collected(CountedVec<Pair>);
 
 impl Collected {
-    pub(super) fn new(memory: Reservation) -> Self {
-        Self { pairs: vec![], memory }
+    pub(super) fn new(memory: &dyn Memory) -> Self {
+        Self(CountedVec::new(memory))
     }
 
     /// Adds pairs, whose memory is reserved before.
     pub(super) fn extend(&mut self, pairs: &[Pair]) -> Result<()> {
-        let needed = self.pairs.len() + pairs.len();
-        if needed > self.pairs.capacity() {
-            let capacity = needed.max(2 * self.pairs.capacity());
-            // While they move, the former place is taken, too.
-            let former = self.memory.size();
-            self.memory.try_grow(capacity * size_of::<Pair>())?;
-            self.pairs.reserve_exact(capacity - self.pairs.len());
-            self.memory.shrink(former);
-        }
-        self.pairs.extend_from_slice(pairs);
-        Ok(())
+        self.0.try_extend(pairs.iter().copied())
     }
 
     /// All pairs of several threads, in an order by a key that no two pairs share.
@@ -46,12 +33,11 @@ impl Collected {
     ) -> Result<Pairs> {
         let (cancel, threads) = (&search.options.cancel, search.options.threads());
         let mut all = all.into_iter();
-        let mut first = all.next().unwrap_or_else(|| Self::new(search.memory.reservation()));
-        for Self { pairs, memory } in all {
-            first.extend(&pairs)?;
-            drop((pairs, memory));
+        let mut first = all.next().unwrap_or_else(|| Self::new(&search.memory.reservation()));
+        for Self(pairs) in all {
+            first.0.try_append(pairs)?;
         }
-        let mut pairs = first.pairs;
+        let mut pairs = first.0.into_vec();
         sort_unstable_by(threads, &mut pairs, cancel, |a, b| key(a).cmp(&key(b)))?;
         Ok(Pairs::new(pairs))
     }

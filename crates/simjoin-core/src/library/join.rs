@@ -219,7 +219,7 @@ struct Question<'a> {
 impl Question<'_> {
     fn collect(self) -> Result<Pairs> {
         let memory = &self.search.memory;
-        let all = self.expand(|| Collected::new(memory.reservation()))?;
+        let all = self.expand(|| Collected::new(&memory.reservation()))?;
         Collected::sorted(all, &self.search, |pair| (pair.left, pair.right))
     }
 

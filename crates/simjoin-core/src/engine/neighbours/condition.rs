@@ -4,7 +4,6 @@ use std::fmt::Debug;
 
 use super::{NeighbourRequest, Neighbours};
 use crate::error::Result;
-use crate::memory::Memory;
 use crate::predicate::Call;
 use crate::util::evenly::Evenly;
 use crate::util::parallel::map;
@@ -78,7 +77,6 @@ pub(super) fn meeting(
         condition.hold(&left, &right, &values)
     })?;
     let mut met = Neighbours::none(request)?;
-    met.memory[0].try_grow(found.partners.len() * (size_of::<(u32, bool)>() + size_of::<f64>()))?;
     let mut holds = parts.into_iter().flatten();
     let mut again = 0;
     for place in 0..found.counts.len() {
@@ -89,8 +87,8 @@ pub(super) fn meeting(
         for (partner, value) in partners.iter().zip(values) {
             is_bounded |= beyond(*value);
             if holds.next() == Some(true) {
-                met.partners.push(*partner);
-                met.values.push(*value);
+                met.partners.try_push(*partner)?;
+                met.values.try_push(*value)?;
             }
         }
         let kept = met.partners.len() - start;

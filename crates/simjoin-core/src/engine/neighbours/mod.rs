@@ -39,7 +39,7 @@ use self::condition::{meeting, mostly_holds};
 use self::rounds::find_by_items;
 use super::{Argument, DeviceChoice, Family, GpuOptions, KeyRows, Origin, StrategyName};
 use crate::error::Result;
-use crate::memory::{Memory, Reservation};
+use crate::memory::{CountedVec, Memory, Reservation, copies};
 use crate::predicate::Predicate;
 use crate::simd::Simd;
 use crate::util::attached::Attached;
@@ -137,12 +137,12 @@ pub struct Neighbours {
     pub starts: Vec<u32>,
     pub counts: Vec<u32>,
     /// The numbers of right rows, and the values of the function.
-    pub partners: Vec<u32>,
-    pub values: Vec<f64>,
+    pub partners: CountedVec<u32>,
+    pub values: CountedVec<f64>,
     /// The searches that were made, in their order.
     pub rounds: Vec<Round>,
-    /// The memory of all of these.
-    pub memory: Vec<Reservation>,
+    /// The memory of `starts` and `counts`.
+    _memory: Reservation,
 }
 
 /// The way in which neighbours were looked for.
@@ -189,13 +189,17 @@ impl Neighbours {
     /// # Errors
     ///
     /// When memory is refused.
-    fn none(request: &NeighbourRequest<'_>) -> Result<Self> {
+    pub fn none(request: &NeighbourRequest<'_>) -> Result<Self> {
         let rows = request.sides[0].rows.len();
         let memory = request.reservation.new_empty();
-        memory.try_grow(rows * 2 * size_of::<u32>())?;
-        let (starts, counts) = (vec![0; rows], vec![Self::NOT_SERVED; rows]);
-        let (partners, values, rounds) = (vec![], vec![], vec![]);
-        Ok(Self { starts, counts, partners, values, rounds, memory: vec![memory] })
+        Ok(Self {
+            starts: copies(&memory, rows, 0)?,
+            counts: copies(&memory, rows, Self::NOT_SERVED)?,
+            partners: CountedVec::new(&memory),
+            values: CountedVec::new(&memory),
+            rounds: vec![],
+            _memory: memory,
+        })
     }
 
     /// The numbers of the left rows that are not served.

@@ -6,7 +6,7 @@ use super::sides::RightItems;
 use super::{NeighbourRequest, Neighbours, PairCondition};
 use crate::engine::{AnyMatcher, ItemId, MatchSpec, PreparedJoin, RowGroups};
 use crate::error::{Result, resources_err};
-use crate::memory::{Memory, Reservation};
+use crate::memory::{CountedVec, Memory};
 use crate::top::{Entry, ScoreKey, TopK, key_of, score_of};
 
 /// A join by a bound, or a search for the nearest partners of items.
@@ -38,15 +38,15 @@ impl ItemSearch<'_> {
 /// The neighbours of some left rows.
 pub(super) struct FoundRows {
     /// Left rows by number, each with where its neighbours lie.
-    rows: Vec<(u32, Range<u32>)>,
-    pub partners: Vec<u32>,
-    pub values: Vec<f64>,
-    memory: Reservation,
+    rows: CountedVec<(u32, Range<u32>)>,
+    pub partners: CountedVec<u32>,
+    pub values: CountedVec<f64>,
 }
 
 impl FoundRows {
-    pub(super) fn new(memory: Reservation) -> Self {
-        Self { rows: vec![], partners: vec![], values: vec![], memory }
+    pub(super) fn new(memory: &dyn Memory) -> Self {
+        let (rows, partners) = (CountedVec::new(memory), CountedVec::new(memory));
+        Self { rows, partners, values: CountedVec::new(memory) }
     }
 
     /// Adds neighbours of equal values.
@@ -55,17 +55,9 @@ impl FoundRows {
     ///
     /// When memory is refused.
     pub(super) fn add(&mut self, partners: &[u32], value: f64) -> Result<()> {
-        let needed = self.partners.len() + partners.len();
-        check_count(needed)?;
-        if needed > self.partners.capacity() {
-            let more = needed.max(2 * self.partners.capacity()) - self.partners.len();
-            self.memory.try_grow(more * (size_of::<u32>() + size_of::<f64>()))?;
-            self.partners.reserve_exact(more);
-            self.values.reserve_exact(more);
-        }
-        self.partners.extend(partners);
-        self.values.extend(std::iter::repeat_n(value, partners.len()));
-        Ok(())
+        check_count(self.partners.len() + partners.len())?;
+        self.partners.try_extend(partners.iter().copied())?;
+        self.values.try_extend(std::iter::repeat_n(value, partners.len()))
     }
 
     /// Gives the neighbours from a place on to some rows.
@@ -73,12 +65,13 @@ impl FoundRows {
     /// # Errors
     ///
     /// When memory is refused.
-    pub(super) fn serve(&mut self, rows: impl Iterator<Item = u32>, start: usize) -> Result<()> {
+    pub(super) fn serve(
+        &mut self,
+        rows: impl ExactSizeIterator<Item = u32>,
+        start: usize,
+    ) -> Result<()> {
         let range = start as u32..self.partners.len() as u32;
-        let before = self.rows.capacity();
-        self.rows.extend(rows.map(|row| (row, range.clone())));
-        let more = self.rows.capacity() - before;
-        self.memory.try_grow(more * size_of::<(u32, Range<u32>)>())
+        self.rows.try_extend(rows.map(|row| (row, range.clone())))
     }
 
     /// Forgets the neighbours from a place on.
@@ -91,19 +84,17 @@ impl FoundRows {
     ///
     /// # Errors
     ///
-    /// A resources error where there are too many neighbours for their places.
+    /// A resources error where there are too many neighbours for their places, and when memory is refused.
     pub(super) fn enter(self, request: &NeighbourRequest<'_>, to: &mut Neighbours) -> Result<()> {
         check_count(to.partners.len() + self.partners.len())?;
         let before = to.partners.len() as u32;
-        for (row, Range { start, end }) in self.rows {
-            if let Some(place) = place_of(request, row) {
+        for (row, Range { start, end }) in self.rows.iter() {
+            if let Some(place) = place_of(request, *row) {
                 (to.starts[place], to.counts[place]) = (before + start, end - start);
             }
         }
-        to.partners.extend(self.partners);
-        to.values.extend(self.values);
-        to.memory.push(self.memory);
-        Ok(())
+        to.partners.try_append(self.partners)?;
+        to.values.try_append(self.values)
     }
 }
 
@@ -139,7 +130,7 @@ pub(super) struct ServedRows<'a> {
 
 impl<'a> ServedRows<'a> {
     pub(super) fn new(search: &'a ItemSearch<'a>) -> Self {
-        let found = FoundRows::new(search.request.reservation.new_empty());
+        let found = FoundRows::new(search.request.reservation);
         Self { search, entries: vec![], found, others: vec![] }
     }
 

@@ -88,7 +88,7 @@ impl<'a> RankedSearch<'a> {
     /// When memory is refused, the search is cancelled, or a row cannot be an item.
     pub(super) fn run(&self) -> Result<Pairs> {
         let Self { search, ranking, is_complete } = self;
-        let mut answer = Collected::new(search.memory.reservation());
+        let mut answer = Collected::new(&search.memory.reservation());
         let lists = search.memory.reservation();
         lists.try_grow(3 * size_of::<u32>() * search.sides[0].len())?;
         let rows = search.sides.each_ref().map(|rows| rows_with_value(&rows.array));

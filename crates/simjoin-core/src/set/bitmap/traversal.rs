@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::engine::{Funnel, KeyId, MatchBuffer, MatchNeed, Pairing};
 use crate::error::Result;
-use crate::memory::{Memory, Reservation};
+use crate::memory::{Memory, Reservation, copies, room};
 use crate::set::bitmap::blocks::{BlockHit, ProbeGroup, SignatureBlocks};
 use crate::set::bitmap::lines::{ABREAST, GROUP};
 use crate::set::bitmap::unions::UnionGroup;
@@ -102,16 +102,13 @@ impl Traversal {
         reservation: &dyn Memory,
     ) -> Result<Self> {
         let tile = spec.tuning.size(TILE);
-        let hits = 2 * tile * size_of::<BlockHit>();
         let columns = blocks.unions().map_or(0, |unions| blocks.len().div_ceil(unions.members()));
-        let required = (blocks.len() + columns) * size_of::<u32>();
-        let passing = if columns > 0 { 2 * tile * size_of::<u32>() } else { 0 };
-        reservation
-            .try_grow(SizeBoundsCache::footprint(build.runs()) + required + hits + passing)?;
+        let passing = if columns > 0 { 2 * tile } else { 0 };
+        reservation.try_grow(SizeBoundsCache::footprint(build.runs()))?;
         Ok(Self {
             bounds: SizeBoundsCache::new(&spec, build.runs()),
-            required: vec![u32::MAX; blocks.len()],
-            union_required: vec![u32::MAX; columns],
+            required: copies(reservation, blocks.len(), u32::MAX)?,
+            union_required: copies(reservation, columns, u32::MAX)?,
             required_for: vec![],
             reservation: reservation.new_empty(),
             reserved_sets: 0,
@@ -121,9 +118,9 @@ impl Traversal {
             group: 0..0,
             front: ProbeGroup::default(),
             union_group: UnionGroup::default(),
-            passing: vec![],
+            passing: room(reservation, passing)?,
             left: 0..0,
-            hits: Vec::with_capacity(2 * tile),
+            hits: room(reservation, 2 * tile)?,
             next_hit: 0,
             tested: 0,
             passed: 0,

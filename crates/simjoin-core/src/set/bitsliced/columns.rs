@@ -11,7 +11,7 @@ use crate::set::runs::SetId;
 use crate::simd::{BITS, Line};
 use crate::tuning::{Size, Tuning};
 use crate::util::counters::Counters;
-use crate::util::parallel::{filled, for_each};
+use crate::util::parallel::for_each;
 
 /// The share of the sets from which on a token has a column: a list of fewer takes less time and memory.
 const LEAST_SHARE: Size = Size { usual: 256, small: 4 };
@@ -65,16 +65,13 @@ impl TokenColumns {
         spec: &JoinSpec,
         context: PrepareContext<'_>,
     ) -> Result<Self> {
-        let PrepareContext { reservation, .. } = context;
         let universe = build.universe() as usize;
-        reservation.try_grow((universe + 1) * size_of::<u32>())?;
+        context.reservation.try_grow((universe + 1) * size_of::<u32>())?;
         let mut counts = counts(build, context)?;
         let least = least_count(build.len() as usize, spec.tuning);
         let is_frequent = |count: &&u32| **count as usize >= least;
         let count = counts[..universe].iter().rev().take_while(is_frequent).count();
         let first = universe - count;
-        let bytes = count * block_count(build.len()) * STRIPS * size_of::<Line>();
-        reservation.try_grow(bytes)?;
         let lines = columns(build, first as u32, count, context)?;
         let tokens = counts[..first].iter().map(|&count| u64::from(count)).sum::<u64>();
         if tokens > u32::MAX.into() {
@@ -82,7 +79,6 @@ impl TokenColumns {
                 "lists of {tokens} sets are more than 2^32; SET simjoin.strategy = 'allpairs'"
             );
         }
-        reservation.try_grow(tokens as usize * size_of::<SetId>())?;
         // A token of one set brings no two sets of one collection together.
         let alone = if spec.pairing == Pairing::Unordered { 1 } else { 0 };
         let mut end = 0_u32;
@@ -93,8 +89,9 @@ impl TokenColumns {
         counts[first] = end;
         counts.truncate(first + 1);
         counts.shrink_to_fit();
-        let mut this = Self { first: first as u32, count, lines, starts: counts, sets: vec![] };
-        let places = reservation.new_empty();
+        let sets = context.filled(end as usize, 0)?;
+        let mut this = Self { first: first as u32, count, lines, starts: counts, sets };
+        let places = context.reservation.new_empty();
         places.try_grow((first + 1) * size_of::<u32>())?;
         this.fill(build, context)?;
         Ok(this)
@@ -104,7 +101,6 @@ impl TokenColumns {
     fn fill(&mut self, build: &SetCollection, context: PrepareContext<'_>) -> Result<()> {
         let PrepareContext { threads, cancel, .. } = context;
         let Self { first, starts, sets, .. } = self;
-        *sets = filled(threads, starts[*first as usize] as usize, 0);
         // Each task goes through all sets.
         let tasks = threads.at_most(sets.len() / (build.len() as usize).max(1)).count();
         let (mut parts, mut rest, mut from) = (vec![], &mut sets[..], 0);
@@ -220,7 +216,7 @@ fn columns(
     const LEAST: Size = Size { usual: 16, small: 1 };
     let PrepareContext { threads, cancel, .. } = context;
     let blocks = block_count(build.len());
-    let mut lines = filled(threads, blocks * count * STRIPS, Line::EMPTY);
+    let mut lines = context.filled(blocks * count * STRIPS, Line::EMPTY)?;
     let of_block = match threads.count() {
         1 => 1,
         threads => (TASKS * threads).div_ceil(blocks.max(1)),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::engine::{Funnel, Pairing, PrepareContext};
 use crate::error::Result;
-use crate::memory::Memory;
+use crate::memory::{Memory, copies, room};
 use crate::set::candidate_source::{CandidateFilter, CandidateSource, SourceProgress};
 use crate::set::candidates::{Candidate, CandidateChunk};
 use crate::set::collection::SetCollection;
@@ -46,8 +46,8 @@ impl PrefixIndex {
         context: PrepareContext<'_>,
     ) -> Result<Self> {
         let sizes = build.runs().greatest_size().saturating_add(1).min(MAX_PREFIX_TABLE);
-        context.reservation.try_grow(sizes as usize * size_of::<u32>())?;
-        let prefixes = (0..sizes).map(|size| spec.indexed_prefix(size)).collect();
+        let mut prefixes = room(context.reservation, sizes as usize)?;
+        prefixes.extend((0..sizes).map(|size| spec.indexed_prefix(size)));
         let prefix = |run: Run| spec.indexed_prefix(run.size);
         let index = InvertedIndex::try_new(&build, prefix, context)?;
         Ok(Self { build, spec, index, prefixes })
@@ -73,14 +73,14 @@ impl PrefixIndex {
     /// A source of candidates; its memory is added to `reservation`.
     pub fn source(this: &Arc<Self>, reservation: &dyn Memory) -> Result<PrefixSource> {
         let sets = this.build.len() as usize;
-        // The counters, and the list of those in use, which can double past its need.
+        // The list of counters in use can double past its need.
         reservation.try_grow(
-            sets * size_of::<u32>() * 3 + SizeBoundsCache::footprint(this.build.runs()),
+            sets * size_of::<u32>() * 2 + SizeBoundsCache::footprint(this.build.runs()),
         )?;
         Ok(PrefixSource {
             index: Arc::clone(this),
             bounds: SizeBoundsCache::new(&this.spec, this.build.runs()),
-            overlaps: vec![0; sets],
+            overlaps: copies(reservation, sets, 0)?,
             touched: vec![],
             probe: SetUnit::default(),
             run: None,

@@ -1,10 +1,10 @@
 //! The inverted index over the prefixes of the build side.
 
-use std::mem::size_of;
 use std::ops::Range;
 
 use crate::engine::PrepareContext;
 use crate::error::Result;
+use crate::memory::copies;
 use crate::set::collection::SetCollection;
 use crate::set::runs::{Run, SetId};
 
@@ -34,8 +34,7 @@ impl InvertedIndex {
             &tokens[..tokens.len().min(prefix as usize)]
         };
         let universe = build.universe() as usize;
-        context.reservation.try_grow((universe + 1) * size_of::<u64>())?;
-        let mut offsets = vec![0_u64; universe + 1];
+        let mut offsets = copies(context.reservation, universe + 1, 0_u64)?;
         for (run, sets) in build.runs().iter() {
             context.cancel.check()?;
             let prefix = prefix(run);
@@ -53,9 +52,7 @@ impl InvertedIndex {
             total += *offset;
             *offset = total;
         }
-        let total = total as usize;
-        context.reservation.try_grow(total * size_of::<SetId>())?;
-        let mut sets = vec![0; total];
+        let mut sets = copies(context.reservation, total as usize, 0)?;
         let runs: Vec<(Run, Range<SetId>)> = build.runs().iter().collect();
         for (run, range) in runs.into_iter().rev() {
             context.cancel.check()?;

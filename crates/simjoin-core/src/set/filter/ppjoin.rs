@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use crate::engine::{Funnel, Pairing, PrepareContext};
 use crate::error::Result;
-use crate::memory::{Memory, Reservation};
+use crate::memory::{Memory, Reservation, copies};
 use crate::set::candidate_source::{CandidateFilter, CandidateSource, SourceProgress};
 use crate::set::candidates::{Candidate, CandidateChunk};
 use crate::set::collection::SetCollection;
@@ -65,20 +65,17 @@ impl PositionalIndex {
         let sets = this.build.len() as usize;
         let hits = this.spec.tuning.size(HITS);
         let hints = this.postings.hint_count();
-        let words = (sets + hints) * size_of::<u32>();
-        reservation.try_grow(
-            words + hits * size_of::<PostingHit>() + SizeBoundsCache::footprint(this.build.runs()),
-        )?;
+        reservation.try_grow(SizeBoundsCache::footprint(this.build.runs()))?;
         // Of two inputs, a probe batch may hold longer sets.
         let signatures = reservation.new_empty();
         signatures.try_grow(this.build.runs().greatest_size() as usize * TOKEN_BYTES)?;
         Ok(PositionalSource {
             index: Arc::clone(this),
             bounds: SizeBoundsCache::new(&this.spec, this.build.runs()),
-            met_by: vec![0; sets],
+            met_by: copies(reservation, sets, 0)?,
             probes: 0,
-            hints: Hints(vec![0; hints]),
-            hits: vec![PostingHit::default(); hits],
+            hints: Hints(copies(reservation, hints, 0)?),
+            hits: copies(reservation, hits, PostingHit::default())?,
             pending: 0..0,
             pending_of: 0,
             reservation: signatures,

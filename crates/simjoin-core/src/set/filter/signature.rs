@@ -12,11 +12,12 @@ use std::mem::size_of;
 
 use crate::engine::PrepareContext;
 use crate::error::Result;
+use crate::memory::copies;
 use crate::set::collection::SetCollection;
 use crate::set::runs::SetId;
 use crate::simd::prefetch;
 use crate::util::evenly::Evenly;
-use crate::util::parallel::{filled, for_each, threads_for};
+use crate::util::parallel::{for_each, threads_for};
 
 /// Words of a signature at most.
 pub(crate) const MAX_WORDS: usize = 16;
@@ -222,11 +223,9 @@ impl Signatures {
     ) -> Result<Self> {
         let width = scheme.words();
         let sets = build.len() as usize;
-        context.reservation.try_grow(
-            sets * (width * size_of::<u64>() + size_of::<u32>()) + scheme.size_in_bytes(),
-        )?;
-        let mut words = filled(context.threads, sets * width, 0);
-        let mut hidden = vec![0; sets];
+        context.reservation.try_grow(scheme.size_in_bytes())?;
+        let mut words = context.filled(sets * width, 0)?;
+        let mut hidden = copies(context.reservation, sets, 0)?;
         let share = sets.div_ceil(threads_for(context.threads, build.token_count()).count()).max(1);
         let parts = words.chunks_mut(share * width).zip(hidden.chunks_mut(share)).enumerate();
         for_each(context.threads, parts.collect(), |(part, (words, hidden))| {

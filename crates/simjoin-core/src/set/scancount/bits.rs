@@ -34,9 +34,7 @@ impl TokenBitmaps {
         let words = (build.universe() - first).div_ceil(u64::BITS) as usize;
         let width = words.clamp(1, context.threads.tuning.size(WIDTH));
         let (slices, sets) = (words.div_ceil(width), build.len() as usize);
-        let words = sets * width * slices;
-        context.reservation.try_grow(words * size_of::<u64>())?;
-        let words = parallel::filled(context.threads, words, 0_u64);
+        let words = context.filled(sets * width * slices, 0_u64)?;
         let mut this = Self { first, width, slices, sets, words };
         let mut words = std::mem::take(&mut this.words);
         let of_slices = words.chunks_mut((sets * width).max(1)).enumerate().collect();

@@ -9,7 +9,7 @@ use crate::engine::{
     Funnel, Match, MatchBuffer, MatchNeed, Pairing, RowPairCounts, Worker, WorkerProgress,
 };
 use crate::error::Result;
-use crate::memory::Memory;
+use crate::memory::{Memory, copies};
 use crate::set::collection::SetCollection;
 use crate::set::filter::size_bounds::SizeBoundsCache;
 use crate::set::itself::SelfMatches;
@@ -72,7 +72,6 @@ impl ScanCountWorker {
         let words = spec.tuning.size(BLOCK) * split.bits.width();
         reservation.try_grow(
             ProbeGroup::footprint(build.len() as usize, &split.lists, spec.tuning)
-                + words * size_of::<u64>()
                 + SizeBoundsCache::footprint(build.runs()),
         )?;
         Ok(Self {
@@ -84,7 +83,7 @@ impl ScanCountWorker {
             unit: None,
             itself: None,
             stage: GroupStep::Done,
-            bitmaps: vec![0; words],
+            bitmaps: copies(reservation, words, 0)?,
             funnel: Funnel::default(),
         })
     }

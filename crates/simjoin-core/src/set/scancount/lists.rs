@@ -5,6 +5,7 @@ use std::ops::Range;
 use super::walk::{Walk, ranks};
 use crate::engine::PrepareContext;
 use crate::error::Result;
+use crate::memory::room;
 use crate::set::collection::SetCollection;
 use crate::set::runs::SetId;
 use crate::simd::prefetch;
@@ -64,10 +65,8 @@ impl SliceLists {
         let span = span(counts, context.threads.tuning);
         let slices = ranks.len().div_ceil(span as usize);
         let row = span as usize + 1;
-        let bytes = (slices + 1) * size_of::<u64>() + slices * row * size_of::<u32>();
-        context.reservation.try_grow(bytes)?;
-        let mut bases = Vec::with_capacity(slices + 1);
-        let mut places = parallel::filled(context.threads, slices * row, 0_u32);
+        let mut bases = room(context.reservation, slices + 1)?;
+        let mut places = context.filled(slices * row, 0_u32)?;
         let mut total = 0;
         for (counts, places) in counts.chunks(span as usize).zip(places.chunks_exact_mut(row)) {
             context.cancel.check()?;
@@ -75,8 +74,7 @@ impl SliceLists {
             total += place_lists(counts, places);
         }
         bases.push(total);
-        context.reservation.try_grow(total as usize * size_of::<SetId>())?;
-        let sets = parallel::filled(context.threads, total as usize, 0);
+        let sets = context.filled(total as usize, 0)?;
         let mut this = Self { ranks, span, bases, places, sets };
         this.fill(build, context)?;
         Ok(this)

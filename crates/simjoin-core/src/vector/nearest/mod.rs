@@ -19,6 +19,7 @@ use super::bands::{Bands, NeighbourBand};
 use super::metric::Metric;
 use crate::engine::{DeviceChoice, NeighbourRequest, NeighbourSearch, Neighbours, Round, Way};
 use crate::error::Result;
+use crate::memory::CountedVec;
 
 /// Whether the work is enough for a device that nobody insists on.
 fn pays_on_device(request: &NeighbourRequest<'_>, devices: &dyn NearestOnDevices) -> bool {
@@ -93,7 +94,7 @@ pub(super) fn neighbours(
     if let Some(devices) = devices {
         match of_device(devices, metric, request, (&left, right.as_ref()))? {
             Ok(bands) => {
-                return Ok(NeighbourSearch::Found(in_rows(request, bands, &left, columns)));
+                return in_rows(request, bands, &left, columns).map(NeighbourSearch::Found);
             }
             Err(why) => reason = why,
         }
@@ -102,7 +103,7 @@ pub(super) fn neighbours(
         let search = host::HostSearch::new(metric, request, &left, right.as_ref());
         match search.find(kept.as_deref())? {
             Ok(bands) => {
-                return Ok(NeighbourSearch::Found(in_rows(request, bands, &left, columns)));
+                return in_rows(request, bands, &left, columns).map(NeighbourSearch::Found);
             }
             Err(why) => reason = reason.or(why),
         }
@@ -146,24 +147,19 @@ fn in_rows(
     Bands { device, bands }: Bands,
     left: &SideColumn,
     right: &SideColumn,
-) -> Neighbours {
+) -> Result<Neighbours> {
     let count = request.sides[0].rows.len();
     // A row without a vector has no neighbours.
     let rows = request.sides[if request.itself { 0 } else { 1 }].rows;
     let row_of = |column: u32| rows[right.places[column as usize] as usize];
     let is_identity = (0..right.count()).all(|column| row_of(column) == column);
-    let (starts, counts) = (vec![0; count], vec![0; count]);
-    let (partners, values, memory) = (vec![], vec![], vec![]);
-    let mut neighbours = Neighbours { starts, counts, partners, values, rounds: vec![], memory };
+    let mut neighbours = Neighbours::none(request)?;
+    neighbours.counts.fill(0);
     for NeighbourBand { rows, starts, counts, columns, values, memory, .. } in bands {
-        neighbours.memory.push(memory);
+        drop(memory);
         let before = neighbours.partners.len() as u32;
-        if neighbours.partners.is_empty() {
-            (neighbours.partners, neighbours.values) = (columns, values);
-        } else {
-            neighbours.partners.extend(columns);
-            neighbours.values.extend(values);
-        }
+        neighbours.partners.try_append(CountedVec::of(columns, request.reservation)?)?;
+        neighbours.values.try_append(CountedVec::of(values, request.reservation)?)?;
         for ((row, start), count) in rows.zip(starts).zip(counts) {
             let place = left.places[row as usize] as usize;
             neighbours.counts[place] = count;
@@ -184,5 +180,5 @@ fn in_rows(
         neighbours.counts.iter().filter(|count| **count == Neighbours::NOT_SERVED).count();
     let (way, served) = (Way::AtOnce(device), count - not_served);
     neighbours.rounds.push(Round { way, rows: count, served });
-    neighbours
+    Ok(neighbours)
 }

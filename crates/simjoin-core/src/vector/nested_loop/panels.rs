@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::engine::{ItemId, PrepareContext};
 use crate::error::Result;
+use crate::memory::{self, room};
 use crate::util::parallel::{for_each, steps_per_task, threads_for};
 use crate::vector::aligned::Aligned;
 use crate::vector::bounds::{Frame, MOST_DIMENSIONS, SUMS};
@@ -70,34 +71,24 @@ impl<F: Filter> BuildPanels<F> {
             let widest = items(panel).map(|item| vectors.dimensions(item)).max();
             F::places(widest.unwrap_or(0) as usize)
         };
-        let mut starts = Vec::new();
-        context.reservation.try_grow((panels + 1) * size_of::<usize>())?;
-        starts.reserve_exact(panels + 1);
+        let mut starts = room(context.reservation, panels + 1)?;
         let mut end = 0;
         for panel in 0..panels {
             starts.push(end);
             end += width(panel) * PANEL;
         }
         starts.push(end);
-        let bytes = end * size_of::<F::Element>()
-            + Aligned::<F::Element>::MORE_BYTES
-            + panels * PANEL * 2 * size_of::<Bound<F>>();
+        let bytes = end * size_of::<F::Element>() + Aligned::<F::Element>::MORE_BYTES;
         context.reservation.try_grow(bytes)?;
         let mut numbers = Aligned::filled(F::Element::ZERO, end);
-        let (mut reject, mut accept) =
-            (vec![F::Element::NEVER; panels * PANEL], vec![F::Element::UNSURE; panels * PANEL]);
+        let copies = |bound: Bound<F>| memory::copies(context.reservation, panels * PANEL, bound);
+        let (mut reject, mut accept) = (copies(F::Element::NEVER)?, copies(F::Element::UNSURE)?);
         let head = filter.head();
-        let mut heads = vec![];
-        if head > 0 {
-            context.reservation.try_grow(reject.len() * size_of::<Bound<F>>())?;
-            heads.resize(reject.len(), F::Element::NEVER);
-        }
+        let mut heads = if head > 0 { copies(F::Element::NEVER)? } else { vec![] };
         let are_scaled = filter.threshold().metric == Metric::InnerProduct;
-        let mut magnitudes = vec![];
-        if are_scaled {
-            context.reservation.try_grow(panels * size_of::<Magnitude>())?;
-            magnitudes.resize(panels, Magnitude { scale: 1.0, norm: 0.0 });
-        }
+        let scaled = if are_scaled { panels } else { 0 };
+        let unscaled = Magnitude { scale: 1.0, norm: 0.0 };
+        let mut magnitudes = memory::copies(context.reservation, scaled, unscaled)?;
         let scale = filter.panel_scale(std::iter::empty());
         let threads = threads_for(context.threads, end);
         let share = steps_per_task(threads, panels, 16);

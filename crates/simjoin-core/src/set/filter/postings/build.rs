@@ -7,6 +7,7 @@ use std::ops::Range;
 use super::{LANES, MAX_SIZE, SET, SHAPE, SHORT, SIGNATURE, SignaturePostings, sign_suffixes};
 use crate::engine::PrepareContext;
 use crate::error::Result;
+use crate::memory::{copies, room};
 use crate::set::collection::SetCollection;
 use crate::set::runs::{Run, SetId};
 use crate::util::cancel::CancelFlag;
@@ -35,7 +36,6 @@ impl SignaturePostings {
     ) -> Result<Self> {
         let universe = build.universe() as usize;
         let width = SIGNATURE + words;
-        context.reservation.try_grow((universe + 1) * size_of::<u64>())?;
         // For each share of the sets, by token: first its postings, then where the next one goes.
         let (shares, counters) = shares(build, context)?;
         let mut next = vec![vec![]; shares.len()];
@@ -49,9 +49,8 @@ impl SignaturePostings {
         let offsets = offsets(&mut next, universe, context)?;
         let total = offsets[universe];
         let length = total as usize * width + LANES;
-        context.reservation.try_grow(length * size_of::<u32>())?;
         // The threads that write the fields are the first to touch their memory.
-        let mut fields: Vec<u32> = Vec::with_capacity(length);
+        let mut fields: Vec<u32> = room(context.reservation, length)?;
         let shared = SharedFields(fields.as_mut_ptr());
         let tasks: Vec<_> = shares.iter().zip(&mut next).collect();
         for_each(context.threads, tasks, |(sets, next)| {
@@ -101,7 +100,7 @@ fn offsets(
     universe: usize,
     context: PrepareContext<'_>,
 ) -> Result<Vec<u64>> {
-    let mut offsets = vec![0_u64; universe + 1];
+    let mut offsets = copies(context.reservation, universe + 1, 0_u64)?;
     let threads = threads_for(context.threads, universe * counts.len());
     let range = universe.div_ceil(threads.count()).max(1);
     let mut tasks: Vec<_> =
