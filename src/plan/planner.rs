@@ -16,7 +16,9 @@ use super::physical::SimJoinPlanner;
 use crate::config::SimJoinOptions;
 use crate::exec::expected;
 use crate::families::Families;
-use crate::plan::recognise::convert::{Context, concerns, convert};
+use crate::plan::readings::is_deterministic;
+use crate::plan::recognise::context::Context;
+use crate::plan::recognise::convert::{concerns, convert};
 use crate::plan::recognise::cost;
 use crate::plan::recognise::cost::OperatorChoice;
 use crate::plan::recognise::predicate::Constants;
@@ -63,6 +65,7 @@ impl SimJoinQueryPlanner {
                 config: session.config().options(),
             },
             explain: matches!(plan, LogicalPlan::Explain(_) | LogicalPlan::Analyze(_)),
+            is_deterministic,
         };
         // The choice against a hash join needs statistics, which only physical plans have. Each
         // round decides the joins whose inputs are final, so the rounds end with the innermost

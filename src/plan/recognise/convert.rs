@@ -8,36 +8,27 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
-use datafusion::common::{JoinType, NullEquality, Result, ScalarValue, plan_err};
+use datafusion::common::{JoinType, NullEquality, Result, plan_err};
 use datafusion::logical_expr::utils::{conjunction, split_conjunction};
 use datafusion::logical_expr::{BinaryExpr, Expr, Filter, Join, LogicalPlan, Operator};
 
-use crate::config::SimJoinOptions;
 use crate::families::Families;
 use crate::plan::logical::SetSimilarityJoin;
-use crate::plan::numbers::is_number;
+use crate::plan::recognise::conjuncts::{Candidate, Conjuncts};
+use crate::plan::recognise::context::Context;
 use crate::plan::recognise::cost::OperatorChoice;
 use crate::plan::recognise::declined::DeclinedNode;
 use crate::plan::recognise::marker::{EXAMPLE, is_marked, refuse, unwrap};
 use crate::plan::recognise::nearest::{as_similarity_join, filter_left_rows};
+use crate::plan::recognise::necessary::cover;
 use crate::plan::recognise::predicate::{
-    Comparison, ComparisonBound, ConjunctShape, Constants, JoinInputs, call_over,
-    mentions_similarity, side_of, similarity_call,
+    Comparison, ConjunctShape, JoinInputs, call_over, mentions_similarity, side_of, similarity_call,
 };
-use crate::plan::recognise::rest::{OtherConditions, never, output_of};
+use crate::plan::recognise::rest::{OtherConditions, output_of};
 use crate::plan::recognise::unanalyzed::UnanalyzedNode;
+use crate::plan::recognise::union::JoinUnion;
 use crate::plan::relations::NearestNode;
-use crate::spec::{NanScore, Need, Predicate};
-
-/// The session and the statement, as far as conversion needs them.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Context<'a> {
-    pub options: &'a SimJoinOptions,
-    pub families: &'a Families,
-    pub constants: Constants<'a>,
-    /// Whether the plan is shown: declined joins then say why in a node above them.
-    pub explain: bool,
-}
+use crate::spec::Need;
 
 /// Whether `plan` holds anything for [`convert`].
 pub(crate) fn concerns(plan: &LogicalPlan, families: &Families) -> Result<bool> {
@@ -78,6 +69,7 @@ pub(crate) fn convert(
         context,
         choices,
         undecided: vec![],
+        branch_insists: None,
         converted: HashSet::new(),
         refused: HashMap::new(),
     };
@@ -132,6 +124,8 @@ struct Converter<'a> {
     context: Context<'a>,
     choices: &'a HashMap<Join, OperatorChoice>,
     undecided: Vec<Join>,
+    /// Of a join by a clause of a cover, whether it is one of SIMJOIN.
+    branch_insists: Option<bool>,
     /// The numbers of the SIMJOINs that became nodes.
     converted: HashSet<i64>,
     /// Why other SIMJOINs did not.
@@ -141,51 +135,20 @@ struct Converter<'a> {
 /// The outcome for a join.
 enum Conversion {
     Node(Box<SetSimilarityJoin>),
+    /// Joins by several bounds, put together.
+    Plan(LogicalPlan),
     /// A similarity join that stays as it is, and why.
     Declined(String),
     /// No similarity join, or one to be decided later.
     Unchanged,
 }
 
-/// A conjunct that can drive the operator.
-struct Candidate {
-    /// Its position among the conjuncts.
-    position: usize,
-    /// The call as it stands there.
-    measured: Expr,
-    arguments: [Expr; 2],
-    predicate: Predicate,
-    /// [`ComparisonBound::exact`].
-    is_exact: bool,
-}
-
-impl Candidate {
-    /// Whether two conjuncts bound one function of the same arguments.
-    fn bounds_the_same(&self, other: &Self) -> bool {
-        self.predicate.call.function == other.predicate.call.function
-            && self.arguments == other.arguments
-    }
-
-    /// The condition that the value is a number, where [a NaN is as NULL](NanScore::Null).
-    fn without_nan(&self) -> Option<Expr> {
-        (self.predicate.nan == NanScore::Null).then(|| is_number(self.measured.clone()))
-    }
-}
-
-impl<'a> Converter<'a> {
-    /// The inputs of a join.
-    fn sides<'j>(&self, join: &'j Join) -> JoinInputs<'j>
-    where
-        'a: 'j,
-    {
-        let (left, right) = (join.left.schema(), join.right.schema());
-        JoinInputs { left, right, families: self.context.families }
-    }
-
+impl Converter<'_> {
     fn visit(&mut self, plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
         match plan {
             LogicalPlan::Join(join) => match self.convert_join(&join)? {
                 Conversion::Node(node) => Ok(Transformed::yes(node.into_plan())),
+                Conversion::Plan(plan) => Ok(Transformed::yes(plan)),
                 Conversion::Declined(reason) if self.context.explain => {
                     let plan = LogicalPlan::Join(join);
                     Ok(Transformed::yes(DeclinedNode::new(plan, reason).into_plan()))
@@ -221,7 +184,7 @@ impl<'a> Converter<'a> {
         if join.join_type != JoinType::Inner {
             return unchanged(filter);
         }
-        let sides = self.sides(join);
+        let sides = self.context.sides(join);
         let is_similarity = |conjunct: &&Expr| match unwrap(conjunct) {
             Some(wrapped) => reads_both_sides(wrapped.measured, sides),
             None => matches!(Comparison::find(conjunct, sides), ConjunctShape::Comparison(_)),
@@ -247,6 +210,7 @@ impl<'a> Converter<'a> {
             conjunction(pushed.filter.into_iter().chain(similarities.into_iter().cloned()));
         let plan = match self.convert_join(&pushed)? {
             Conversion::Node(node) => node.into_plan(),
+            Conversion::Plan(plan) => plan,
             Conversion::Declined(reason) if self.context.explain => {
                 // One reason for both: the reason of all conjuncts.
                 let input = Arc::new(input.clone());
@@ -269,47 +233,21 @@ impl<'a> Converter<'a> {
         if !mentions_similarity(filter, self.context.families) && !is_marked(filter) {
             return Ok(Conversion::Unchanged);
         }
-        let mut joins = vec![];
-        let mut conjuncts = vec![];
-        let mut candidates = vec![];
-        let mut reasons = vec![];
-        for conjunct in split_conjunction(filter) {
-            let wrapped = unwrap(conjunct);
-            joins.extend(wrapped.as_ref().map(|w| w.join));
-            // BETWEEN arrives as two comparisons inside one wrapper.
-            for inner in split_conjunction(wrapped.as_ref().map_or(conjunct, |w| w.conjunct)) {
-                let measured = wrapped.as_ref().map(|w| w.measured);
-                match self.candidate(join, inner, conjuncts.len(), measured) {
-                    Some(Ok(candidate)) => candidates.push(candidate),
-                    Some(Err(reason)) => reasons.push(format!("{inner}: {reason}")),
-                    None => {}
-                }
-                conjuncts.push(match (inner, &wrapped) {
-                    // For EXPLAIN, which should name the measure.
-                    (Expr::Literal(..), Some(wrapped)) => {
-                        never(wrapped.measured, self.context.families)
-                    }
-                    _ => inner.clone(),
-                });
-            }
-        }
-        let insists = !joins.is_empty();
+        let conjuncts = Conjuncts::read(join, filter, self.context)?;
+        let joins = conjuncts.joins.clone();
+        let insists = !joins.is_empty() || self.branch_insists == Some(true);
         let outcome = match unsupported(join) {
-            Some(_) if candidates.is_empty() && reasons.is_empty() => {
-                return Ok(Conversion::Unchanged);
-            }
+            Some(_) if conjuncts.has_no_similarity() => return Ok(Conversion::Unchanged),
             Some(reason) => Conversion::Declined(reason.to_string()),
-            None if candidates.is_empty() && reasons.is_empty() && !insists => {
-                return Ok(Conversion::Unchanged);
-            }
-            None if candidates.is_empty() => Conversion::Declined(reasons.join("; ")),
+            None if conjuncts.has_no_similarity() && !insists => return Ok(Conversion::Unchanged),
             None if !insists && !self.context.options.recognize_joins => {
                 Conversion::Declined("simjoin.recognize_joins is false".to_string())
             }
-            None => self.build(join, conjuncts, candidates, insists)?,
+            None if conjuncts.candidates.is_empty() => self.covered(join, conjuncts, insists)?,
+            None => self.build(join, conjuncts, insists)?,
         };
         match &outcome {
-            Conversion::Node(_) => self.converted.extend(joins),
+            Conversion::Node(_) | Conversion::Plan(_) => self.converted.extend(joins),
             Conversion::Declined(reason) => {
                 for number in joins {
                     self.refused.entry(number).or_default().push(reason.clone());
@@ -320,61 +258,54 @@ impl<'a> Converter<'a> {
         Ok(outcome)
     }
 
-    /// `conjunct` as a bound that can drive the operator: `None` if it is no similarity of both
-    /// sides, the reason if it is one that cannot. `measured` is the measure of a SIMJOIN's
-    /// conjunct, which may itself have been folded to a constant.
-    fn candidate(
-        &self,
-        join: &Join,
-        conjunct: &Expr,
-        position: usize,
-        measured: Option<&Expr>,
-    ) -> Option<Result<Candidate, String>> {
-        let folded;
-        let (conjunct, constant) = match (conjunct, measured) {
-            (Expr::Literal(value, _), Some(measured)) => {
-                // Any comparison gives the shape; the constant gives the threshold.
-                folded = never(measured, self.context.families);
-                (&folded, Some(value))
-            }
-            _ => (conjunct, None),
-        };
-        match Comparison::find(conjunct, self.sides(join)) {
-            ConjunctShape::Other => None,
-            ConjunctShape::Declined(reason) => Some(Err(reason)),
-            ConjunctShape::Comparison(found) => {
-                let threshold = match constant {
-                    Some(ScalarValue::Boolean(Some(true))) => {
-                        Err("it is always true, so every pair satisfies it".to_string())
-                    }
-                    Some(_) => Ok(ComparisonBound { value: f64::NAN, exact: true }),
-                    None => found.reduce(self.context.constants),
-                };
-                Some(threshold.map(|ComparisonBound { value: bound, exact }| {
-                    let predicate = Predicate::new(found.call, bound);
-                    Candidate {
-                        position,
-                        measured: found.measured,
-                        arguments: found.arguments,
-                        // SIMJOIN insists on the conjunct.
-                        predicate: match measured {
-                            Some(_) => predicate.without_nan(),
-                            None => predicate,
-                        },
-                        is_exact: exact,
-                    }
-                }))
-            }
+    /// The joins by the clauses of a cover of one of the conjuncts.
+    fn covered(&mut self, join: &Join, conjuncts: Conjuncts, insists: bool) -> Result<Conversion> {
+        let Conjuncts { all, others, mut reasons, .. } = conjuncts;
+        // A join by one clause alone: an equality, by which a hash join runs.
+        if self.branch_insists.is_some() {
+            return Ok(Conversion::Declined(reasons.join("; ")));
         }
+        let found = others.iter().find_map(|position| {
+            let condition = self.context.condition(join, &all[*position], insists)?;
+            cover(&condition).map_err(|why| reasons.push(why)).ok()
+        });
+        let Some(clauses) = found else { return Ok(Conversion::Declined(reasons.join("; "))) };
+        let is_deterministic = self.context.is_deterministic;
+        if !is_deterministic(&join.left)? || !is_deterministic(&join.right)? {
+            let reason = "its alternatives read both inputs several times, and one of these may give \
+                          other rows each time: put them into a table first";
+            return Ok(Conversion::Declined(reason.to_string()));
+        }
+        if all.iter().any(Expr::is_volatile) {
+            let reason =
+                "a condition beside its alternatives is volatile: they evaluate it several times";
+            return Ok(Conversion::Declined(reason.to_string()));
+        }
+        let union = JoinUnion { join, conjuncts: &all, clauses: &clauses };
+        self.branch_insists = Some(insists);
+        let mut declined = None;
+        let plan = union.plan(&mut |branch| {
+            let is_hashed = branch.on.len() > join.on.len();
+            Ok(match self.convert_join(&branch)? {
+                Conversion::Node(node) => node.into_plan(),
+                Conversion::Plan(plan) => plan,
+                Conversion::Declined(reason) => {
+                    declined = declined.take().or(Some(reason).filter(|_| !is_hashed));
+                    LogicalPlan::Join(branch)
+                }
+                Conversion::Unchanged => LogicalPlan::Join(branch),
+            })
+        });
+        self.branch_insists = None;
+        let plan = plan?;
+        Ok(match declined {
+            Some(reason) => Conversion::Declined(reason),
+            None => Conversion::Plan(plan),
+        })
     }
 
-    fn build(
-        &mut self,
-        join: &Join,
-        conjuncts: Vec<Expr>,
-        mut candidates: Vec<Candidate>,
-        insists: bool,
-    ) -> Result<Conversion> {
+    fn build(&mut self, join: &Join, conjuncts: Conjuncts, insists: bool) -> Result<Conversion> {
+        let Conjuncts { all: conjuncts, mut candidates, .. } = conjuncts;
         // The first of the best, so that the plan does not depend on the order of equals.
         let mut keys = vec![];
         for candidate in &candidates {
@@ -447,7 +378,10 @@ impl<'a> Converter<'a> {
             shared: None,
             predicate: driver.predicate,
             conjunct,
-            note,
+            note: match (driver.derived(), note) {
+                (Some(derived), Some(note)) => Some(format!("{derived}; {note}")),
+                (derived, note) => derived.or(note),
+            },
             join_type: join.join_type,
             arguments: driver.arguments,
             on: rest.on,

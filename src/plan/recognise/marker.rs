@@ -29,6 +29,7 @@ use datafusion::optimizer::AnalyzerRule;
 
 use crate::families::Families;
 use crate::plan::recognise::nearest::{EXAMPLE as NEAREST_EXAMPLE, is_nearest, nearest_node};
+use crate::plan::recognise::necessary::call_of_pair;
 use crate::plan::recognise::predicate::{Comparison, ConjunctShape, JoinInputs, function_of_pairs};
 use crate::spec::{Function, Order};
 use crate::sql::{
@@ -270,6 +271,13 @@ fn wrap(mut join: Join, families: &Families, number: i64) -> Result<LogicalPlan>
                 wrapped += 1;
                 let number = Expr::Literal(ScalarValue::Int64(Some(number)), None);
                 conjuncts.push(WRAPPER.call(vec![conjunct.clone(), found.measured, number]));
+                continue;
+            }
+            // Bounds may follow from it: that is known once its constants are.
+            ConjunctShape::Declined(_) if let Some(call) = call_of_pair(conjunct, sides) => {
+                wrapped += 1;
+                let number = Expr::Literal(ScalarValue::Int64(Some(number)), None);
+                conjuncts.push(WRAPPER.call(vec![conjunct.clone(), call, number]));
                 continue;
             }
             ConjunctShape::Declined(reason) => {

@@ -150,9 +150,9 @@ async fn declined_plain_joins_say_why() -> Result<()> {
         ("a JOIN b ON jaccard(a.toks, b.toks) <= 0.8", "from above"),
         ("a JOIN b ON jaccard(a.toks, b.toks) >= 0.0", "disjoint sets"),
         ("a JOIN b ON jaccard(a.toks, b.toks) >= random()", "volatile"),
-        ("a JOIN b ON jaccard(a.toks, b.toks) >= 0.5 OR a.k = b.k", "under OR"),
+        ("a JOIN b ON jaccard(a.toks, b.toks) >= 0.5 OR a.k < b.k", "none of its parts"),
         ("a JOIN b ON jaccard(a.toks, b.toks) >= (SELECT 0.5)", "subquery"),
-        ("a LEFT JOIN b ON jaccard(a.toks, b.toks) * 2 >= 0.5", "compared by"),
+        ("a LEFT JOIN b ON jaccard(a.toks, b.toks) <> 0.5", "compared by"),
     ] {
         let text = plan(&format!("SELECT a.id FROM {sql}")).await?;
         let declined = text.lines().find(|l| l.contains(DECLINED));
@@ -196,7 +196,7 @@ async fn simjoin_is_refused_with_the_reason_and_an_example() -> Result<()> {
         ("jaccard(a.toks, b.toks) <= 0.5", "from above"),
         ("a.k = b.k", "found none"),
         ("jaccard(a.toks, a.toks) >= 0.5", "found none"),
-        ("jaccard(a.toks, b.toks) >= 0.5 OR a.k = b.k", "under OR"),
+        ("jaccard(a.toks, b.toks) >= 0.5 OR a.k < b.k", "none of its parts"),
         ("jaccard(a.toks, b.toks) >= random()", "volatile"),
         ("jaccard(a.toks, b.toks) >= b.k", "reads columns"),
         ("jaccard(a.toks, b.toks) >= (SELECT 0.5)", "subquery"),

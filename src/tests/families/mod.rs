@@ -3,6 +3,7 @@
 #[path = "../../../tests/draw/texts.rs"]
 #[allow(dead_code, unreachable_pub)]
 mod draw;
+mod several;
 mod texts;
 mod vectors;
 mod vectors_on_device;

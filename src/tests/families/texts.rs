@@ -342,7 +342,10 @@ async fn simjoin_insists_and_names_what_is_wrong() -> Result<()> {
     }
     for (condition, part) in [
         ("levenshtein($x, $y) >= 2", "bounds the distance from below only"),
-        ("levenshtein($x, $y) <= 2 OR a.column1 = 1", "the distance stands under OR"),
+        (
+            "levenshtein($x, $y) <= 2 OR a.column1 = 1",
+            "pairs that are similar in none of its parts",
+        ),
         ("levenshtein($x, $y) < 99999999999", "the greatest distance satisfies it"),
         ("jaro_similarity($x, $y) >= 0", "whose similarity is 0"),
         ("hamming($x, $y) <= 2", "hamming needs two texts of the same length"),

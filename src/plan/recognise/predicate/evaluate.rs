@@ -84,6 +84,19 @@ impl Evaluator {
     }
 }
 
+/// Whether a condition without columns holds; one that cannot be evaluated counts as such that does.
+pub(crate) fn holds(condition: &Expr, constants: Constants<'_>) -> bool {
+    let evaluator = Evaluator::try_new(DataType::Float64, condition, constants);
+    evaluator.and_then(|evaluator| evaluator.truth(0)).unwrap_or(true)
+}
+
+/// Whether an expression without columns is NULL.
+pub(crate) fn is_null_constant(expr: &Expr, constants: Constants<'_>) -> bool {
+    let is_null = expr.clone().is_null();
+    let evaluator = Evaluator::try_new(DataType::Float64, &is_null, constants);
+    evaluator.and_then(|evaluator| evaluator.truth(0)).unwrap_or(false)
+}
+
 /// From the bits of an `f64` to a number in the order of the values, and back: -0.0 lies below 0.0.
 fn mirrored(bits: i64) -> i64 {
     if bits < 0 { bits ^ i64::MAX } else { bits }

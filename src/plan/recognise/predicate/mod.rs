@@ -7,7 +7,6 @@
 //! which it is true. Folding the literal to `Float64` instead would change answers: DataFusion
 //! compares a `Float64` with a decimal as `Decimal(30, 15)`, and rounds it in a cast to `Float32`.
 
-mod advice;
 mod evaluate;
 #[cfg(test)]
 mod tests;
@@ -20,8 +19,7 @@ use datafusion::common::{Column, DFSchema, DataFusionError, Result};
 use datafusion::logical_expr::expr::{Between, ScalarFunction};
 use datafusion::logical_expr::{BinaryExpr, Cast, Expr, Operator, TryCast};
 
-pub(crate) use evaluate::Constants;
-use evaluate::{Evaluator, SCORE};
+pub(crate) use evaluate::{Constants, Evaluator, SCORE, holds, is_null_constant};
 
 use crate::families::Families;
 use crate::plan::logical::score_type;
@@ -135,6 +133,19 @@ pub(crate) fn mentions_similarity(expr: &Expr, families: &Families) -> bool {
     found
 }
 
+/// Whether a condition compares a function of a family by itself, below casts.
+pub(crate) fn is_compared(condition: &Expr, families: &Families) -> bool {
+    let is_call = |expr: &Expr| {
+        through_casts(expr).is_ok_and(|scored| similarity_call(scored.measured, families).is_some())
+    };
+    match unalias(condition) {
+        Expr::BinaryExpr(BinaryExpr { left, right, .. }) => is_call(left) || is_call(right),
+        Expr::Between(Between { expr, .. }) => is_call(expr),
+        Expr::Not(inner) => is_compared(inner, families),
+        _ => false,
+    }
+}
+
 impl Comparison {
     /// Reads the shape of `conjunct` in a join of `sides`.
     pub(crate) fn find(conjunct: &Expr, sides: JoinInputs<'_>) -> ConjunctShape {
@@ -223,45 +234,23 @@ impl Comparison {
         sides: JoinInputs<'_>,
         bound: impl FnOnce(Function, Expr) -> Result<(BoundCoverage, Expr), &'static str>,
     ) -> ConjunctShape {
-        let JoinInputs { left, right, families } = sides;
         let Scored { chain, measured, tries } = match through_casts(scored) {
             Ok(found) => found,
             Err(reason) => return about_pairs(conjunct, sides, &reason),
         };
-        let Some((function, first, second)) = similarity_call(measured, families) else {
+        let Some((function, ..)) = similarity_call(measured, sides.families) else {
             return nested(conjunct, sides);
         };
         let (extent, bound) = match bound(function, chain) {
             Ok(found) => found,
             Err(reason) => return about_pairs(conjunct, sides, reason),
         };
-        let arguments = match (side_of(first, left, right), side_of(second, left, right)) {
-            (Some(Side::Left), Some(Side::Right)) => [first.clone(), second.clone()],
-            (Some(Side::Right), Some(Side::Left)) => [second.clone(), first.clone()],
+        let found = match Self::of_call(measured, bound, sides) {
+            Ok(Some(found)) => found,
             // Both arguments on one side: a filter of that side, not a similarity of the two.
-            (Some(_), Some(_)) => return ConjunctShape::Other,
-            _ => {
-                return about_pairs(
-                    conjunct,
-                    sides,
-                    &format!(
-                        "each argument of {function} must read columns of one side of the join, \
-                         one argument the left side and the other the right"
-                    ),
-                );
-            }
+            Ok(None) => return ConjunctShape::Other,
+            Err(reason) => return about_pairs(conjunct, sides, &reason),
         };
-        if arguments.iter().any(|a| a.contains_outer()) {
-            return ConjunctShape::Declined(
-                "an argument reads columns of an outer query (a correlated subquery)".to_string(),
-            );
-        }
-        if let Some(volatile) = arguments.iter().find(|a| a.is_volatile()) {
-            return ConjunctShape::Declined(format!(
-                "the argument {volatile} is volatile: it may change from one evaluation to the \
-                 next"
-            ));
-        }
         for constant in constants {
             if let Some(reason) = not_constant(constant) {
                 return ConjunctShape::Declined(format!(
@@ -271,15 +260,56 @@ impl Comparison {
                 ));
             }
         }
+        ConjunctShape::Comparison(Box::new(Self { extent, tries, ..found }))
+    }
+
+    /// A bound that follows from a condition with a call: `bound` is the best case of the condition over the column
+    /// [`SCORE`].
+    pub(crate) fn necessary(
+        call: &Expr,
+        bound: Expr,
+        sides: JoinInputs<'_>,
+    ) -> Result<Self, String> {
+        let found = Self::of_call(call, bound, sides)?;
+        found.ok_or_else(|| "its arguments are of one side".to_string())
+    }
+
+    /// A bound of a call; `None` where both arguments are of one side.
+    fn of_call(
+        measured: &Expr,
+        bound: Expr,
+        JoinInputs { left, right, families }: JoinInputs<'_>,
+    ) -> Result<Option<Self>, String> {
+        let Some((function, first, second)) = similarity_call(measured, families) else {
+            return Err(format!("{measured} is no function of a family"));
+        };
+        let arguments = match (side_of(first, left, right), side_of(second, left, right)) {
+            (Some(Side::Left), Some(Side::Right)) => [first.clone(), second.clone()],
+            (Some(Side::Right), Some(Side::Left)) => [second.clone(), first.clone()],
+            (Some(_), Some(_)) => return Ok(None),
+            _ => {
+                return Err(format!(
+                    "each argument of {function} must read columns of one side of the join, \
+                     one argument the left side and the other the right"
+                ));
+            }
+        };
+        if arguments.iter().any(|a| a.contains_outer()) {
+            let reason = "an argument reads columns of an outer query (a correlated subquery)";
+            return Err(reason.to_string());
+        }
+        if let Some(volatile) = arguments.iter().find(|a| a.is_volatile()) {
+            return Err(format!(
+                "the argument {volatile} is volatile: it may change from one evaluation to the \
+                 next"
+            ));
+        }
         let swapped = function.is_ordered() && side_of(first, left, right) == Some(Side::Right);
         let call = Call { function, first: if swapped { Side::Right } else { Side::Left } };
-        let data_type = match score_type(function, &arguments, [left, right]) {
-            Ok(data_type) => data_type,
-            Err(error) => return ConjunctShape::Declined(error.strip_backtrace()),
-        };
-        let measured = measured.clone();
-        let found = Self { call, arguments, measured, data_type, extent, bound, tries };
-        ConjunctShape::Comparison(Box::new(found))
+        let data_type = score_type(function, &arguments, [left, right]);
+        let data_type = data_type.map_err(|error| error.strip_backtrace())?;
+        let (measured, extent) = (measured.clone(), BoundCoverage::Part);
+        Ok(Some(Self { call, arguments, measured, data_type, extent, bound, tries: false }))
     }
 
     /// The least similar value of the function with which the conjunct can hold, or why it cannot
@@ -439,19 +469,7 @@ fn nested(conjunct: &Expr, sides: JoinInputs<'_>) -> ConjunctShape {
         Order::Similarity => ("similarity", ">=, >, ="),
         Order::Distance => ("distance", "<=, <, ="),
     };
-    ConjunctShape::Declined(match unalias(conjunct) {
-        Expr::BinaryExpr(BinaryExpr { op: Operator::Or, .. }) => {
-            format!(
-                "the {value} stands under OR; it must be a condition of its own, joined by AND: {}",
-                advice::ALTERNATIVES
-            )
-        }
-        Expr::Not(_) => {
-            format!("the {value} stands under NOT; write the comparison that is meant instead")
-        }
-        other => format!(
-            "the {value} must be compared by {operators}, or BETWEEN with a constant{}",
-            advice::instead(other, sides.families).unwrap_or_default()
-        ),
-    })
+    ConjunctShape::Declined(format!(
+        "the {value} must be compared by {operators}, or BETWEEN with a constant"
+    ))
 }

@@ -1,0 +1,205 @@
+//! The conjuncts of a join, and the bounds that can drive it.
+
+use datafusion::common::{Result, ScalarValue};
+use datafusion::logical_expr::utils::split_conjunction;
+use datafusion::logical_expr::{Expr, Join};
+
+use super::context::Context;
+use super::marker::unwrap;
+use super::necessary::{Condition, numbers_alone};
+use super::predicate::{Comparison, ComparisonBound, ConjunctShape, Constants, is_compared};
+use super::rest::never;
+use crate::plan::numbers::is_number;
+use crate::spec::{NanScore, Order, Predicate};
+
+/// The conjuncts of a join.
+pub(super) struct Conjuncts {
+    /// The conjuncts as they are evaluated, with blocking keys that follow from others.
+    pub all: Vec<Expr>,
+    /// The bounds that can drive the operator.
+    pub candidates: Vec<Candidate>,
+    /// The positions of conjuncts of several similarities from which no single bound follows.
+    pub others: Vec<usize>,
+    /// Why similarities cannot drive the operator.
+    pub reasons: Vec<String>,
+    /// The numbers of the SIMJOINs whose they are.
+    pub joins: Vec<i64>,
+}
+
+/// A conjunct that can drive the operator.
+pub(super) struct Candidate {
+    /// Its position among the conjuncts.
+    pub position: usize,
+    /// The call as it stands there.
+    pub measured: Expr,
+    pub arguments: [Expr; 2],
+    pub predicate: Predicate,
+    /// [`ComparisonBound::exact`].
+    pub is_exact: bool,
+    /// Whether the conjunct has more parts than this comparison.
+    pub is_derived: bool,
+}
+
+impl Candidate {
+    /// Whether two conjuncts bound one function of the same arguments.
+    pub(super) fn bounds_the_same(&self, other: &Self) -> bool {
+        self.predicate.call.function == other.predicate.call.function
+            && self.arguments == other.arguments
+    }
+
+    /// The comparison where it follows from a conjunct of more parts, for EXPLAIN.
+    pub(super) fn derived(&self) -> Option<String> {
+        let op = match self.predicate.call.function.info().order {
+            Order::Similarity => ">=",
+            Order::Distance => "<=",
+        };
+        let Self { measured, predicate, .. } = self;
+        self.is_derived.then(|| format!("{measured} {op} {} follows", predicate.bound))
+    }
+
+    /// The condition that the value is a number, where [a NaN is as NULL](NanScore::Null).
+    pub(super) fn without_nan(&self) -> Option<Expr> {
+        (self.predicate.nan == NanScore::Null).then(|| is_number(self.measured.clone()))
+    }
+}
+
+impl Conjuncts {
+    /// Reads the filter of a join.
+    ///
+    /// # Errors
+    ///
+    /// When a condition cannot be built.
+    pub(super) fn read(join: &Join, filter: &Expr, context: Context<'_>) -> Result<Self> {
+        let (all, candidates, others) = (vec![], vec![], vec![]);
+        let mut this = Self { all, candidates, others, reasons: vec![], joins: vec![] };
+        for conjunct in split_conjunction(filter) {
+            let wrapped = unwrap(conjunct);
+            this.joins.extend(wrapped.as_ref().map(|w| w.join));
+            let measured = wrapped.as_ref().map(|w| w.measured);
+            // BETWEEN arrives as two comparisons inside one wrapper.
+            for inner in split_conjunction(wrapped.as_ref().map_or(conjunct, |w| w.conjunct)) {
+                let keys = this.add(join, inner, measured, context);
+                this.all.push(match (inner, measured) {
+                    // For EXPLAIN, which should name the measure.
+                    (Expr::Literal(..), Some(measured)) => never(measured, context.families),
+                    (inner, Some(_)) => numbers_alone(inner, context.families)?,
+                    _ => inner.clone(),
+                });
+                this.all.extend(keys);
+            }
+        }
+        Ok(this)
+    }
+
+    /// Whether no conjunct is a similarity of both sides.
+    pub(super) fn has_no_similarity(&self) -> bool {
+        self.candidates.is_empty() && self.reasons.is_empty()
+    }
+
+    /// Adds what a conjunct can drive, and returns the blocking keys that follow from it.
+    fn add(
+        &mut self,
+        join: &Join,
+        conjunct: &Expr,
+        measured: Option<&Expr>,
+        context: Context<'_>,
+    ) -> Vec<Expr> {
+        let position = self.all.len();
+        let reason = match Self::candidate(context, join, conjunct, position, measured) {
+            Some(Ok(candidate)) => {
+                self.candidates.push(candidate);
+                return vec![];
+            }
+            Some(Err(reason)) => reason,
+            None => return vec![],
+        };
+        let insists = measured.is_some();
+        let condition = context.condition(join, conjunct, insists);
+        let why = match condition.as_ref().map(Condition::necessary) {
+            Some(Ok(found)) => {
+                let derived = Self::derived(context.constants, found, position, insists);
+                self.candidates.extend(derived);
+                None
+            }
+            Some(Err(why)) if !is_compared(conjunct, context.families) => {
+                self.others.push(position);
+                Some(why)
+            }
+            _ => Some(reason),
+        };
+        self.reasons.extend(why.map(|why| format!("{conjunct}: {why}")));
+        condition.iter().flat_map(Condition::keys).collect()
+    }
+
+    /// `conjunct` as a bound that can drive the operator: `None` if it is no similarity of both
+    /// sides, the reason if it is one that cannot. `measured` is the measure of a SIMJOIN's
+    /// conjunct, which may itself have been folded to a constant.
+    fn candidate(
+        context: Context<'_>,
+        join: &Join,
+        conjunct: &Expr,
+        position: usize,
+        measured: Option<&Expr>,
+    ) -> Option<Result<Candidate, String>> {
+        let folded;
+        let (conjunct, constant) = match (conjunct, measured) {
+            (Expr::Literal(value, _), Some(measured)) => {
+                // Any comparison gives the shape; the constant gives the threshold.
+                folded = never(measured, context.families);
+                (&folded, Some(value))
+            }
+            _ => (conjunct, None),
+        };
+        match Comparison::find(conjunct, context.sides(join)) {
+            ConjunctShape::Other => None,
+            ConjunctShape::Declined(reason) => Some(Err(reason)),
+            ConjunctShape::Comparison(found) => {
+                let threshold = match constant {
+                    Some(ScalarValue::Boolean(Some(true))) => {
+                        Err("it is always true, so every pair satisfies it".to_string())
+                    }
+                    Some(_) => Ok(ComparisonBound { value: f64::NAN, exact: true }),
+                    None => found.reduce(context.constants),
+                };
+                Some(threshold.map(|ComparisonBound { value: bound, exact }| {
+                    let predicate = Predicate::new(found.call, bound);
+                    Candidate {
+                        position,
+                        measured: found.measured,
+                        arguments: found.arguments,
+                        // SIMJOIN insists on the conjunct.
+                        predicate: match measured {
+                            Some(_) => predicate.without_nan(),
+                            None => predicate,
+                        },
+                        is_exact: exact,
+                        is_derived: false,
+                    }
+                }))
+            }
+        }
+    }
+
+    /// The bounds that follow from the conjunct at a position.
+    fn derived(
+        constants: Constants<'_>,
+        found: Vec<Comparison>,
+        position: usize,
+        insists: bool,
+    ) -> impl Iterator<Item = Candidate> {
+        found.into_iter().filter_map(move |found| {
+            let ComparisonBound { value, .. } = found.reduce(constants).ok()?;
+            let predicate = Predicate::new(found.call, value);
+            let predicate = if insists { predicate.without_nan() } else { predicate };
+            let (measured, arguments) = (found.measured, found.arguments);
+            Some(Candidate {
+                position,
+                measured,
+                arguments,
+                predicate,
+                is_exact: false,
+                is_derived: true,
+            })
+        })
+    }
+}

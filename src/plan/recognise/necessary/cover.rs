@@ -1,0 +1,211 @@
+//! Bounds of some parts of a condition, one of which each pair meets that satisfies the condition.
+//!
+//! All parts at once are a cover where nothing else can make the condition true. Parts without which the rest is one
+//! are left out, the least selective first. Each bound is as narrow as the others allow: of an OR the bound that
+//! stands there, of a sum a share of it.
+
+use datafusion::common::ScalarValue;
+use datafusion::logical_expr::{BinaryExpr, Expr, Operator, lit};
+
+use super::Condition;
+use super::best_case::{BestCase, Given, score};
+use super::parts::Equality;
+use crate::plan::recognise::predicate::Evaluator;
+use crate::spec::{Function, Order};
+
+/// A part of a cover.
+#[derive(Debug, Clone, PartialEq)]
+pub(in super::super) enum Clause {
+    /// A comparison of a function with a constant.
+    Bound(Expr),
+    /// An equality of the two sides.
+    Equal(Box<Equality>),
+}
+
+impl Clause {
+    /// The clause as a condition.
+    pub(in super::super) fn condition(&self) -> &Expr {
+        match self {
+            Self::Bound(condition) => condition,
+            Self::Equal(equality) => &equality.condition,
+        }
+    }
+}
+
+/// Parts of a cover, at most: their joins are made one after the other.
+const MOST: usize = 8;
+
+/// Steps in which bounds of a sum are narrowed.
+const STEPS: usize = 24;
+
+/// A part, by its place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Part {
+    MeasuredCall(usize),
+    Equality(usize),
+}
+
+/// The clauses of a cover of a condition; or why there is none.
+pub(in super::super) fn cover(condition: &Condition<'_>) -> Result<Vec<Clause>, String> {
+    Cover { condition }.find()
+}
+
+struct Cover<'a> {
+    condition: &'a Condition<'a>,
+}
+
+impl Cover<'_> {
+    fn find(&self) -> Result<Vec<Clause>, String> {
+        let parts = &self.condition.parts;
+        let is_member = |place: &usize| {
+            let measure = &parts.measures[*place];
+            let is_number = self.condition.nan_is_null || !measure.function.may_be_nan();
+            measure.is_of_pair && is_number
+        };
+        let measures = (0..parts.measures.len()).filter(is_member).map(Part::MeasuredCall);
+        let mut members: Vec<Part> =
+            measures.chain((0..parts.equalities.len()).map(Part::Equality)).collect();
+        if self.condition.may_hold(&self.worst(&members)) {
+            return Err("pairs that are similar in none of its parts may satisfy it".to_string());
+        }
+        // Equalities find their pairs in the least time: a measure is left out before one.
+        let order: Vec<Part> = members.clone();
+        for part in order {
+            let others: Vec<Part> =
+                members.iter().copied().filter(|other| *other != part).collect();
+            if !others.is_empty() && !self.condition.may_hold(&self.worst(&others)) {
+                members = others;
+            }
+        }
+        if members.len() > MOST {
+            return Err(format!("it has {} alternatives, and {MOST} are joined", members.len()));
+        }
+        let narrowest = members.iter().map(|part| self.narrowest(*part, &members));
+        let narrowest = narrowest.collect::<Result<Vec<_>, _>>()?;
+        self.share(&members, &narrowest)
+    }
+
+    /// The case in which the parts of a cover are as dissimilar as can be.
+    fn worst(&self, members: &[Part]) -> BestCase<'_> {
+        let mut case = self.condition.best_case();
+        for part in members {
+            match part {
+                Part::MeasuredCall(place) => {
+                    let least = self.function(*place).extremes()[0];
+                    case.given[*place] = Given::AtMost(least);
+                }
+                Part::Equality(place) => case.is_unmet[*place] = true,
+            }
+        }
+        case
+    }
+
+    fn function(&self, place: usize) -> Function {
+        self.condition.parts.measures[place].function
+    }
+
+    /// The least similar value of a part at which the condition may hold while the other members are at their worst;
+    /// `None` for an equality.
+    fn narrowest(&self, part: Part, members: &[Part]) -> Result<Option<f64>, String> {
+        let Part::MeasuredCall(place) = part else { return Ok(None) };
+        let evaluator = self.evaluator(place)?;
+        let [mut refused, mut admitted] =
+            self.function(place).extremes().map(|value| evaluator.key(value));
+        let mut case = self.worst(members);
+        let mut may_hold = |key: i64| {
+            case.given[place] = Given::AtMost(evaluator.value(key));
+            self.condition.may_hold(&case)
+        };
+        if !may_hold(admitted) {
+            // The others have to help: any value may be enough then.
+            return Ok(Some(self.function(place).extremes()[1]));
+        }
+        while refused.abs_diff(admitted) > 1 {
+            let middle = refused.midpoint(admitted);
+            if may_hold(middle) { admitted = middle } else { refused = middle }
+        }
+        Ok(Some(evaluator.value(admitted)))
+    }
+
+    /// The values of a measure in their order.
+    fn evaluator(&self, place: usize) -> Result<Evaluator, String> {
+        let data_type = self.condition.parts.measures[place].data_type.clone();
+        let evaluator = Evaluator::try_new(data_type, &lit(true), self.condition.constants);
+        evaluator.map_err(|error| error.strip_backtrace())
+    }
+
+    /// The clauses whose bounds are as narrow as can be.
+    fn share(&self, members: &[Part], narrowest: &[Option<f64>]) -> Result<Vec<Clause>, String> {
+        let (mut wide, mut narrow) = (0.0, 1.0);
+        if !self.is_cover(members, narrowest, narrow)? {
+            for _ in 0..STEPS {
+                let middle = (wide + narrow) / 2.0;
+                match self.is_cover(members, narrowest, middle)? {
+                    true => wide = middle,
+                    false => narrow = middle,
+                }
+            }
+            if wide == 0.0 {
+                return Err("no bounds of its parts follow from it".to_string());
+            }
+            narrow = wide;
+        }
+        let mut clauses = vec![];
+        for (part, narrowest) in members.iter().zip(narrowest) {
+            clauses.push(match (part, narrowest) {
+                (Part::MeasuredCall(place), Some(narrowest)) => {
+                    self.bound(*place, self.value(*place, *narrowest, narrow))
+                }
+                (Part::Equality(place), _) => {
+                    Clause::Equal(Box::new(self.condition.parts.equalities[*place].clone()))
+                }
+                (Part::MeasuredCall(_), None) => return Err("a part has no bound".to_string()),
+            });
+        }
+        Ok(clauses)
+    }
+
+    /// The bound of a measure: the narrowest at 1, and wider towards 0.
+    fn value(&self, place: usize, narrowest: f64, share: f64) -> f64 {
+        let least = self.function(place).extremes()[0];
+        match share < 1.0 {
+            false => narrowest,
+            true if least.abs() <= 1.0 => least + share * (narrowest - least),
+            // Distances have no end.
+            true => narrowest + (1.0 / share - 1.0) * narrowest.abs().max(1.0),
+        }
+    }
+
+    /// Whether the condition is refused where no member is within its bound.
+    fn is_cover(
+        &self,
+        members: &[Part],
+        narrowest: &[Option<f64>],
+        share: f64,
+    ) -> Result<bool, String> {
+        let mut case = self.worst(members);
+        for (part, narrowest) in members.iter().zip(narrowest) {
+            if let (Part::MeasuredCall(place), Some(narrowest)) = (part, narrowest) {
+                let evaluator = self.evaluator(*place)?;
+                let key = evaluator.key(self.value(*place, *narrowest, share));
+                let below = match self.function(*place).info().order {
+                    Order::Similarity => key.saturating_sub(1),
+                    Order::Distance => key.saturating_add(1),
+                };
+                case.given[*place] = Given::AtMost(evaluator.value(below));
+            }
+        }
+        Ok(!self.condition.may_hold(&case))
+    }
+
+    fn bound(&self, place: usize, value: f64) -> Clause {
+        let measure = &self.condition.parts.measures[place];
+        let op = match measure.function.info().order {
+            Order::Similarity => Operator::GtEq,
+            Order::Distance => Operator::LtEq,
+        };
+        let value: ScalarValue = score(value, &measure.data_type);
+        let (call, value) = (Box::new(measure.call.clone()), Box::new(lit(value)));
+        Clause::Bound(Expr::BinaryExpr(BinaryExpr::new(call, op, value)))
+    }
+}

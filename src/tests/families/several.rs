@@ -1,0 +1,211 @@
+//! Conditions of several similarities, drawn at random and held against DataFusion's nested loops.
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, Float64Builder, Int64Array, ListBuilder, RecordBatch, StringArray};
+use datafusion::common::Result;
+use datafusion::datasource::MemTable;
+use datafusion::prelude::SessionContext;
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+
+use super::draw::{Kind, edited, rounds, seed, text};
+use crate::functions::all;
+use crate::session::install;
+use crate::tests::statements::{Setup, Way, oracle, pick, plan_and_rows, sorted};
+
+/// A session of DataFusion with the functions of this crate.
+fn nested_loops() -> SessionContext {
+    let context = oracle();
+    all().into_iter().for_each(|function| context.register_udf(function.as_ref().clone()));
+    context
+}
+
+/// Rows of (id, s, t, k, v): two texts, a key and a vector, each NULL at times and alike at times.
+fn table(rng: &mut StdRng, rows: usize, bases: &[String]) -> Result<Arc<MemTable>> {
+    let mut texts = || -> StringArray {
+        (0..rows)
+            .map(|_| {
+                let base = &bases[rng.random_range(0..bases.len())];
+                let edits = [0, 0, 1, 1, 2, 4][rng.random_range(0..6)];
+                rng.random_bool(0.9).then(|| edited(rng, Kind::Words, base, edits))
+            })
+            .collect()
+    };
+    let (s, t) = (texts(), texts());
+    let ids = Int64Array::from_iter_values(0..rows as i64);
+    let keys: Int64Array =
+        (0..rows).map(|_| rng.random_bool(0.8).then(|| rng.random_range(0..4))).collect();
+    let mut vectors = ListBuilder::new(Float64Builder::new());
+    for _ in 0..rows {
+        let special = rng.random_range(0..20);
+        let number = |rng: &mut StdRng| match special {
+            0 => f64::NAN,
+            1 => -f64::NAN,
+            2 => 0.0,
+            _ => f64::from(rng.random_range(-2..3)),
+        };
+        let vector = [number(rng), number(rng)];
+        vectors.values().append_slice(&vector);
+        vectors.append(special != 3);
+    }
+    let batch = RecordBatch::try_from_iter_with_nullable([
+        ("id", Arc::new(ids) as ArrayRef, false),
+        ("s", Arc::new(s) as _, true),
+        ("t", Arc::new(t) as _, true),
+        ("k", Arc::new(keys) as _, true),
+        ("v", Arc::new(vectors.finish()) as _, true),
+    ])?;
+    Ok(Arc::new(MemTable::try_new(batch.schema(), vec![vec![batch]])?))
+}
+
+/// A condition drawn at random, of some depth.
+struct Draw<'a> {
+    rng: &'a mut StdRng,
+    /// Whether vectors, whose distances may be NaN, take part.
+    with_vectors: bool,
+}
+
+impl Draw<'_> {
+    fn pick(&mut self, all: &[&str]) -> String {
+        pick(self.rng, all)
+    }
+
+    /// A similarity from 0 to 1.
+    fn measure(&mut self) -> String {
+        let column = self.pick(&["s", "t"]);
+        let kind = self.rng.random_range(0..if self.with_vectors { 8 } else { 7 });
+        match kind {
+            0 | 1 => format!("jaccard(qgrams(a.{column}, 2), qgrams(b.{column}, 2))"),
+            2 => format!("levenshtein_similarity(b.{column}, a.{column})"),
+            3 => format!("jaro_winkler_similarity(a.{column}, b.{column})"),
+            4 => format!("(1 - levenshtein(a.{column}, b.{column}) / 6.0)"),
+            5 => format!("1.0 / (1 + levenshtein(a.{column}, b.{column}))"),
+            6 => format!("indel_similarity(a.{column}, b.{column})"),
+            _ => "(1 - cosine_distance(a.v, b.v))".to_string(),
+        }
+    }
+
+    fn level(&mut self) -> String {
+        self.pick(&["0.25", "0.5", "2.0 / 3", "0.75", "0.8", "0.9", "1"])
+    }
+
+    fn number(&mut self, depth: usize) -> String {
+        if depth == 0 {
+            return self.measure();
+        }
+        let mut part = || self.number(depth - 1);
+        let (one, other) = (part(), part());
+        match self.rng.random_range(0..12) {
+            0 | 1 => format!("(0.6 * {one} + {other} * 0.4)"),
+            2 => format!("({one} + {other}) / 2"),
+            3 => format!("greatest({one}, {other})"),
+            4 => format!("least({one}, {other})"),
+            5 => format!("coalesce({one}, {})", self.level()),
+            6 => format!("round({one}, 1)"),
+            7 => format!("({one} * {other})"),
+            8 => {
+                let condition = self.condition(0);
+                format!("({one} * 0.7 + CASE WHEN {condition} THEN 0.3 ELSE 0 END)")
+            }
+            9 => format!(
+                "CASE WHEN a.s IS NULL OR b.s IS NULL THEN 0.4 WHEN {} THEN 1.0 WHEN {} THEN 0.6 ELSE \
+                 {} END",
+                self.condition(0),
+                self.condition(0),
+                self.pick(&["0.0", "-0.5", "0.3"]),
+            ),
+            10 => format!("({one} - 0.2 * (1 - {other}))"),
+            _ => format!("CAST({one} AS REAL)"),
+        }
+    }
+
+    fn condition(&mut self, depth: usize) -> String {
+        let level = self.level();
+        if depth == 0 {
+            return match self.rng.random_range(0..6) {
+                0 => "a.k = b.k".to_string(),
+                1 => format!("NOT ({} < {level})", self.measure()),
+                _ => format!("{} >= {level}", self.measure()),
+            };
+        }
+        match self.rng.random_range(0..6) {
+            0 | 1 => format!("({} OR {})", self.condition(depth - 1), self.condition(depth - 1)),
+            2 => format!("({} AND {})", self.condition(depth - 1), self.condition(depth - 1)),
+            3 => format!("({}) IS TRUE", self.condition(depth - 1)),
+            _ => {
+                let depth = self.rng.random_range(1..=2);
+                let op = self.pick(&[">=", ">"]);
+                format!("{} {op} {level}", self.number(depth))
+            }
+        }
+    }
+}
+
+/// A statement of a condition of two sides.
+fn statement(rng: &mut StdRng, condition: &str) -> String {
+    let more = pick(rng, &["", "", "", " AND a.k = b.k", " AND a.id < b.id"]);
+    let on = format!("{} ON {condition}{more}", pick(rng, &["b", "b", "a b"]));
+    let outer = pick(rng, &["", "", "LEFT ", "RIGHT ", "FULL "]);
+    match rng.random_range(0..5) {
+        0 => format!("SELECT a.id, a.s FROM a LEFT {} JOIN {on}", pick(rng, &["SEMI", "ANTI"])),
+        1 => format!("SELECT b.id, b.s FROM a RIGHT {} JOIN {on}", pick(rng, &["SEMI", "ANTI"])),
+        2 => format!("SELECT count(*), count(a.s), count(b.t) FROM a {outer}JOIN {on}"),
+        _ => format!("SELECT a.id, b.id, a.t, b.s FROM a {outer}JOIN {on}"),
+    }
+}
+
+/// The statements of both tests: those that the operator ran, with rows, and by several joins.
+#[derive(Debug, Default)]
+struct Counts {
+    run: usize,
+    with_rows: usize,
+    unions: usize,
+}
+
+async fn compare(rng: &mut StdRng, counts: &mut Counts, with_vectors: bool) -> Result<()> {
+    // Alternatives are joins of their own, which run at the same time.
+    let ways = Way::all(32_000);
+    let bases: Vec<String> = (0..6).map(|_| text(rng, Kind::Words)).collect();
+    let tables = [table(rng, 40, &bases)?, table(rng, 30, &bases)?];
+    let condition = Draw { rng, with_vectors }.condition(2);
+    let sql = statement(rng, &condition);
+    let way = ways[rng.random_range(0..ways.len())];
+    let (oracle, operator) = (nested_loops(), Setup::draw(rng, way).session(install)?);
+    for (name, table) in ["a", "b"].into_iter().zip(tables) {
+        oracle.register_table(name, Arc::clone(&table) as _)?;
+        operator.register_table(name, table)?;
+    }
+    let expected = sorted(&oracle.sql(&sql).await?.collect().await?);
+    let (plan, found) = plan_and_rows(&operator, &sql).await?;
+    assert_eq!(found, expected, "{way:?}\n{sql}\n{plan}");
+    let joins = plan.matches("SetSimilarityJoinExec").count();
+    counts.run += usize::from(joins > 0);
+    counts.with_rows += usize::from(joins > 0 && !expected.is_empty());
+    counts.unions += usize::from(joins > 1);
+    Ok(())
+}
+
+/// Conditions of several similarities and equalities give the rows of a nested loop, in joins of every type.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn conditions_of_several_parts_join_as_a_nested_loop_does() -> Result<()> {
+    let mut rng = StdRng::seed_from_u64(seed(81));
+    let mut counts = Counts::default();
+    for _ in 0..rounds(200) {
+        compare(&mut rng, &mut counts, false).await?;
+    }
+    assert!(counts.run > 120 && counts.with_rows > 100 && counts.unions > 40, "{counts:?}");
+    Ok(())
+}
+
+/// Distances that are NaN compare as DataFusion compares them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn conditions_with_vectors_join_as_a_nested_loop_does() -> Result<()> {
+    let mut rng = StdRng::seed_from_u64(seed(82));
+    let mut counts = Counts::default();
+    for _ in 0..rounds(100) {
+        compare(&mut rng, &mut counts, true).await?;
+    }
+    assert!(counts.run > 50 && counts.with_rows > 40 && counts.unions > 15, "{counts:?}");
+    Ok(())
+}
