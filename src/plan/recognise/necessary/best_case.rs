@@ -7,7 +7,7 @@
 
 use arrow::datatypes::DataType;
 use datafusion::common::ScalarValue;
-use datafusion::common::tree_node::TreeNode;
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::functions::core::expr_fn::{greatest, least};
 use datafusion::logical_expr::expr::{Between, InList, ScalarFunction};
 use datafusion::logical_expr::{BinaryExpr, Case, Cast, Expr, Operator, TryCast, cast, lit, when};
@@ -96,6 +96,24 @@ impl BestCase<'_> {
             other if is_constant(other) => other.clone(),
             _ => lit(true),
         }
+    }
+
+    /// The reason why a comparison in the condition counts as true, if one does.
+    pub(super) fn unbounded(&self, condition: &Expr) -> Option<String> {
+        let mut found = None;
+        let of = |expr: &Expr| [End::Least, End::Greatest].map(|end| self.bound(expr, end).err());
+        let searched = condition.apply(|expr| {
+            if let Expr::BinaryExpr(BinaryExpr { left, op, right }) = expr
+                && op.negate().is_some()
+                && self.parts.equality(expr).is_none()
+            {
+                found = of(left).into_iter().chain(of(right)).flatten().next();
+            }
+            let is_found = found.is_some();
+            Ok(if is_found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+        });
+        // `apply` fails only when its closure does.
+        searched.ok().and(found)
     }
 
     fn equal(&self, sides: [&Expr; 2]) -> Expr {
@@ -199,7 +217,8 @@ impl BestCase<'_> {
             Expr::Cast(Cast { expr: inner, field })
             | Expr::TryCast(TryCast { expr: inner, field }) => {
                 if !field.data_type().is_numeric() {
-                    return Err(format!("a cast to {}", field.data_type()));
+                    let cast = field.data_type();
+                    return Err(format!("a cast to {cast} does not keep the order of values"));
                 }
                 let Bound { value, may_be_null } = match is_condition(inner) {
                     true => self.of_condition(inner, end),
@@ -215,7 +234,7 @@ impl BestCase<'_> {
             }
             Expr::Case(case) => self.of_case(case, end),
             Expr::ScalarFunction(function) => self.of_function(function, end),
-            other => Err(format!("{other} is no part of it whose values have a bound")),
+            other => Err(format!("nothing is known of {other}")),
         }
     }
 
@@ -281,7 +300,7 @@ impl BestCase<'_> {
             Operator::Divide if self.is_positive(left) && self.is_above_zero(right) => {
                 [end, end.other()]
             }
-            _ => return Err(format!("{left} {op} {right}")),
+            _ => return Err(format!("nothing is known of {left} {op} {right}")),
         };
         let (left, right) = (self.bound(left, ends[0])?, self.bound(right, ends[1])?);
         let may_be_null = left.may_be_null || right.may_be_null;

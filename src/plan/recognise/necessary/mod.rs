@@ -129,7 +129,10 @@ impl<'a> Condition<'a> {
             }
         }
         match found.is_empty() {
-            true => Err(reasons.join("; ")),
+            true => {
+                reasons.extend(self.best_case().unbounded(self.condition));
+                Err(reasons.join("; "))
+            }
             false => Ok(found),
         }
     }

@@ -183,4 +183,11 @@ fn nothing_follows_where_any_pair_may_do() {
         let why = derived(&conjunct);
         assert!(why.contains("may satisfy it"), "{conjunct}: {why}");
     }
+    for (conjunct, part) in [
+        (call("abs", vec![words() - lit(1.0)]).lt_eq(lit(0.1)), "abs(…) is no function that keeps"),
+        (words().gt_eq(lit(0.5)).or(col("a.k").gt(lit(3_i64))), "nothing is known of a.k"),
+    ] {
+        let why = derived(&conjunct);
+        assert!(why.contains(part), "{conjunct}: {why}");
+    }
 }
