@@ -1,4 +1,4 @@
-//! A side on its way to disk: cut into bands.
+//! The rows of a side that the writer cuts into bands on their way to disk.
 
 use std::sync::Arc;
 

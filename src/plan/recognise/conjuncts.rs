@@ -7,7 +7,7 @@ use datafusion::logical_expr::{Expr, Join};
 use super::context::Context;
 use super::marker::unwrap;
 use super::necessary::{Condition, numbers_alone};
-use super::predicate::{Comparison, ComparisonBound, ConjunctShape, Constants, is_compared};
+use super::predicate::{Comparison, ComparisonBound, ConjunctShape, is_compared};
 use super::rest::never;
 use crate::plan::numbers::is_number;
 use crate::spec::{NanScore, Order, Predicate};
@@ -48,7 +48,7 @@ impl Candidate {
     }
 
     /// The comparison where it follows from a conjunct of more parts, for EXPLAIN.
-    pub(super) fn derived(&self) -> Option<String> {
+    pub(super) fn derivation(&self) -> Option<String> {
         let op = match self.predicate.call.function.info().order {
             Order::Similarity => ">=",
             Order::Distance => "<=",
@@ -117,7 +117,7 @@ impl Conjuncts {
         let condition = context.condition(join, conjunct, insists);
         let why = match condition.as_ref().map(Condition::necessary) {
             Some(Ok(found)) => {
-                let derived = Self::derived(context.constants, found, position, insists);
+                let derived = Self::derived(found, position, insists);
                 self.candidates.extend(derived);
                 None
             }
@@ -182,24 +182,20 @@ impl Conjuncts {
 
     /// The bounds that follow from the conjunct at a position.
     fn derived(
-        constants: Constants<'_>,
-        found: Vec<Comparison>,
+        found: Vec<(Comparison, f64)>,
         position: usize,
         insists: bool,
     ) -> impl Iterator<Item = Candidate> {
-        found.into_iter().filter_map(move |found| {
-            let ComparisonBound { value, .. } = found.reduce(constants).ok()?;
-            let predicate = Predicate::new(found.call, value);
-            let predicate = if insists { predicate.without_nan() } else { predicate };
-            let (measured, arguments) = (found.measured, found.arguments);
-            Some(Candidate {
+        found.into_iter().map(move |(found, bound)| {
+            let predicate = Predicate::new(found.call, bound);
+            Candidate {
                 position,
-                measured,
-                arguments,
-                predicate,
+                measured: found.measured,
+                arguments: found.arguments,
+                predicate: if insists { predicate.without_nan() } else { predicate },
                 is_exact: false,
                 is_derived: true,
-            })
+            }
         })
     }
 }

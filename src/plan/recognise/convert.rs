@@ -124,7 +124,7 @@ struct Converter<'a> {
     context: Context<'a>,
     choices: &'a HashMap<Join, OperatorChoice>,
     undecided: Vec<Join>,
-    /// Of a join by a clause of a cover, whether it is one of SIMJOIN.
+    /// Whether the cover is of a SIMJOIN, while joins by its clauses are converted; `None` for other joins.
     branch_insists: Option<bool>,
     /// The numbers of the SIMJOINs that became nodes.
     converted: HashSet<i64>,
@@ -378,7 +378,7 @@ impl Converter<'_> {
             shared: None,
             predicate: driver.predicate,
             conjunct,
-            note: match (driver.derived(), note) {
+            note: match (driver.derivation(), note) {
                 (Some(derived), Some(note)) => Some(format!("{derived}; {note}")),
                 (derived, note) => derived.or(note),
             },

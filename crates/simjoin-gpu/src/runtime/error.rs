@@ -32,7 +32,7 @@ pub enum DeviceError {
         name: String,
         /// Its compute capability (major, minor).
         capability: (i32, i32),
-        /// What the kernels need.
+        /// The capability that the kernels need.
         needed: &'static str,
     },
     /// The device has `free` bytes left, too few for `what`.

@@ -1,7 +1,7 @@
 //! Bounds of some parts of a condition, one of which each pair meets that satisfies the condition.
 //!
-//! All parts at once are a cover where nothing else can make the condition true. Parts without which the rest is one
-//! are left out, the least selective first. Each bound is as narrow as the others allow: of an OR the bound that
+//! All parts at once are a cover where nothing else can make the condition true. A part without which the others are
+//! one is left out: functions in their order in the condition, then equalities. Each bound is as narrow as the others allow: of an OR the bound that
 //! stands there, of a sum a share of it.
 
 use datafusion::common::ScalarValue;
@@ -32,7 +32,7 @@ impl Clause {
     }
 }
 
-/// Parts of a cover, at most: their joins are made one after the other.
+/// Parts of a cover, at most: each is a join, with the memory of one.
 const MOST: usize = 8;
 
 /// Steps in which bounds of a sum are narrowed.

@@ -105,9 +105,9 @@ impl<'a> Condition<'a> {
         keys.map(|(_, equality)| equality.condition.clone()).collect()
     }
 
-    /// The comparisons that follow from the condition, one for each function whose value is bounded by it; or why there
-    /// are none.
-    pub(super) fn necessary(&self) -> Result<Vec<Comparison>, String> {
+    /// The comparisons that follow from the condition with their bounds, one for each function whose value is bounded by
+    /// it; or why there are none.
+    pub(super) fn necessary(&self) -> Result<Vec<(Comparison, f64)>, String> {
         let mut found = vec![];
         let mut reasons = vec![];
         for (place, measure) in self.parts.measures.iter().enumerate() {
@@ -121,10 +121,13 @@ impl<'a> Condition<'a> {
             }
             case.given[place] = Given::Score;
             let bound = case.truth(self.condition);
-            let comparison = Comparison::necessary(&measure.call, bound, self.sides)
-                .and_then(|comparison| comparison.reduce(self.constants).map(|_| comparison));
+            let comparison =
+                Comparison::necessary(&measure.call, bound, self.sides).and_then(|comparison| {
+                    let bound = comparison.reduce(self.constants)?;
+                    Ok((comparison, bound.value))
+                });
             match comparison {
-                Ok(comparison) => found.push(comparison),
+                Ok(bounded) => found.push(bounded),
                 Err(reason) => reasons.push(format!("{}: {reason}", measure.call)),
             }
         }

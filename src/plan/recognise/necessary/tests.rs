@@ -36,10 +36,9 @@ fn derived(conjunct: &Expr) -> String {
     };
     match condition.necessary() {
         Ok(found) => {
-            let bounds = found.iter().map(|found| {
-                let bound = found.reduce(constants).unwrap();
-                assert!(!bound.exact, "{conjunct}");
-                format!("{} {:.6}", found.call.function, bound.value)
+            let bounds = found.iter().map(|(found, bound)| {
+                assert!(!found.reduce(constants).unwrap().exact, "{conjunct}");
+                format!("{} {bound:.6}", found.call.function)
             });
             bounds.collect::<Vec<_>>().join(" AND ")
         }

@@ -26,7 +26,7 @@ const TILES: [[&str; 2]; 9] = [
     ["nearest_bests_8", "nearest_pairs_8"],
     ["nearest_bests_9", "nearest_pairs_9"],
 ];
-/// The same of integers.
+/// The kernels of integers, likewise.
 const INTEGER_TILES: [[&str; 2]; 9] = [
     ["nearest_integer_bests_1", "nearest_integer_pairs_1"],
     ["nearest_integer_bests_2", "nearest_integer_pairs_2"],
