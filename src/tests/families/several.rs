@@ -213,7 +213,7 @@ async fn conditions_of_several_parts_join_as_a_nested_loop_does() -> Result<()> 
         compare(&mut rng, &mut counts, false).await?;
     }
     assert!(counts.run > 120 && counts.with_rows > 100 && counts.unions > 40, "{counts:?}");
-    assert!(counts.insisted > 50 && counts.refused < 60, "{counts:?}");
+    assert!(counts.insisted > 50 && counts.refused < counts.insisted, "{counts:?}");
     Ok(())
 }
 
@@ -226,6 +226,6 @@ async fn conditions_with_vectors_join_as_a_nested_loop_does() -> Result<()> {
         compare(&mut rng, &mut counts, true).await?;
     }
     assert!(counts.run > 50 && counts.with_rows > 40 && counts.unions > 15, "{counts:?}");
-    assert!(counts.insisted > 25 && counts.refused < 30, "{counts:?}");
+    assert!(counts.insisted > 25 && counts.refused < counts.insisted, "{counts:?}");
     Ok(())
 }
