@@ -106,9 +106,9 @@ fn csv(error: &DataFusionError, root: &ArrowError) -> Option<String> {
 
 /// Advice where the statement asks for what other systems have.
 fn of_other_systems(message: &str, sql: &str) -> Option<&'static str> {
-    if message.contains("the distance must be compared by")
-        && sql.to_lowercase().contains("levenshtein")
-    {
+    let is_relative = message.contains("the distance must be compared by")
+        || message.contains("nothing is known of levenshtein(");
+    if is_relative && sql.to_lowercase().contains("levenshtein") {
         return Some(meanings::EDIT_DISTANCE);
     }
     if message.contains(OUTER_COLUMN) {

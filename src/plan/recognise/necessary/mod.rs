@@ -132,9 +132,10 @@ impl<'a> Condition<'a> {
             }
         }
         match found.is_empty() {
+            // Where nothing is known of a part, nothing else follows.
             true => {
-                reasons.extend(self.best_case().unbounded(self.condition));
-                Err(reasons.join("; "))
+                let unbounded = self.best_case().unbounded(self.condition);
+                Err(unbounded.unwrap_or_else(|| reasons.join("; ")))
             }
             false => Ok(found),
         }
