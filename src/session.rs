@@ -20,7 +20,8 @@ use crate::config::SimJoinOptions;
 use crate::engine::Origin;
 use crate::families::{Families, Member};
 use crate::functions::{
-    self, measure_of, metric_of, string_function_of, text_source, vector_function,
+    self, ExpandCosineSimilarity, measure_of, metric_of, string_function_of, text_source,
+    vector_function,
 };
 pub use crate::plan::recognise::unanalyzed::restored;
 use crate::plan::{
@@ -158,6 +159,10 @@ fn install_parts_of(
     let analyzer = builder.analyzer().get_or_insert_with(Analyzer::new);
     if !analyzer.rules.iter().any(|rule| rule.name() == MarkSimilarityJoins::NAME) {
         analyzer.rules.push(Arc::new(MarkSimilarityJoins::new(families)));
+    }
+    let rewrites = analyzer.function_rewrites();
+    if !rewrites.iter().any(|rewrite| rewrite.name() == ExpandCosineSimilarity::NAME) {
+        analyzer.add_function_rewrite(Arc::new(ExpandCosineSimilarity));
     }
     if !analyzer.rules.iter().any(|rule| rule.name() == RestoreUnanalyzed::NAME) {
         let rewrites = analyzer.function_rewrites().to_vec();

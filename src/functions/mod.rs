@@ -1,6 +1,6 @@
 //! The scalar functions of SQL: six similarity measures over lists read as sets, three tokenizers that
-//! turn text into such lists, six distances and similarities of texts, and three functions that make
-//! spellings of a text alike.
+//! turn text into such lists, six distances and similarities of texts, the cosine
+//! similarity of vectors, and three functions that make spellings of a text alike.
 //!
 //! ```text
 //! similarity.rs     SimilarityUdf: types, errors, evaluation over columns and scalars
@@ -13,6 +13,7 @@
 //! token_lists.rs      q-grams, words and shingles of one row, appended to a List<Utf8>
 //! strings.rs        StringUdf: distances and similarities of two texts
 //! levenshtein.rs    LevenshteinUdf: DataFusion's function, quicker
+//! cosine.rs         CosineSimilarityUdf: 1 - DataFusion's cosine_distance
 //! text_arguments.rs   advice for arguments that are no texts
 //! fold              TextFoldUdf: normal forms, accents, case
 //! documentation.rs  what SHOW FUNCTIONS and information_schema.routines say
@@ -23,6 +24,7 @@
 //! with the operator.
 
 mod columns;
+mod cosine;
 mod documentation;
 mod fold;
 mod integers;
@@ -47,6 +49,8 @@ use datafusion::common::{Result, plan_err};
 use datafusion::functions::string::levenshtein::LevenshteinFunc;
 use datafusion::logical_expr::ScalarUDF;
 
+pub use cosine::CosineSimilarityUdf;
+pub(crate) use cosine::ExpandCosineSimilarity;
 pub use fold::{TextFold, TextFoldUdf};
 pub use levenshtein::LevenshteinUdf;
 pub use similarity::SimilarityUdf;
@@ -74,6 +78,14 @@ static FOLDS: LazyLock<[Arc<ScalarUDF>; 3]> =
 static LEVENSHTEIN: LazyLock<Arc<ScalarUDF>> =
     LazyLock::new(|| Arc::new(ScalarUDF::from(LevenshteinUdf::default())));
 
+static COSINE_SIMILARITY: LazyLock<Arc<ScalarUDF>> =
+    LazyLock::new(|| Arc::new(ScalarUDF::from(CosineSimilarityUdf::default())));
+
+/// The cosine similarity of two vectors.
+pub fn cosine_similarity_udf() -> Arc<ScalarUDF> {
+    Arc::clone(&COSINE_SIMILARITY)
+}
+
 /// DataFusion's `levenshtein`, evaluated many pairs at a time. Sessions have it in the place of
 /// DataFusion's, which gives the same values.
 pub fn levenshtein() -> Arc<ScalarUDF> {
@@ -83,7 +95,7 @@ pub fn levenshtein() -> Arc<ScalarUDF> {
 /// Every function that this crate adds to those of DataFusion, each with its aliases, ready to register.
 pub fn all() -> Vec<Arc<ScalarUDF>> {
     let joined = SIMILARITY.iter().chain(TOKENIZERS.iter()).chain(STRINGS.iter());
-    joined.chain(FOLDS.iter()).map(Arc::clone).collect()
+    joined.chain(FOLDS.iter()).chain([&*COSINE_SIMILARITY]).map(Arc::clone).collect()
 }
 
 /// The function that makes spellings of a text alike.
@@ -93,7 +105,7 @@ pub fn fold_udf(fold: TextFold) -> Arc<ScalarUDF> {
 
 /// Whether the join works without `udf`: a session may have a function of its own under that name.
 pub(crate) fn is_dispensable(udf: &ScalarUDF) -> bool {
-    udf.inner().is::<TextFoldUdf>()
+    udf.inner().is::<TextFoldUdf>() || udf.inner().is::<CosineSimilarityUdf>()
 }
 
 /// The function that computes `measure`.
@@ -156,7 +168,8 @@ pub mod expr_fn {
     use datafusion::logical_expr::Expr;
 
     use super::{
-        StringFunction, TextFold, Tokenizer, fold_udf, similarity_udf, string_udf, tokenizer_udf,
+        StringFunction, TextFold, Tokenizer, cosine_similarity_udf, fold_udf, similarity_udf,
+        string_udf, tokenizer_udf,
     };
     use crate::set::Measure;
 
@@ -198,6 +211,11 @@ pub mod expr_fn {
     /// The value of `measure` over two lists read as sets.
     pub fn similarity(measure: Measure, a: Expr, b: Expr) -> Expr {
         similarity_udf(measure).call(vec![a, b])
+    }
+
+    /// `1 - cosine_distance(a, b)`, of two vectors
+    pub fn cosine_similarity(a: Expr, b: Expr) -> Expr {
+        cosine_similarity_udf().call(vec![a, b])
     }
 
     /// The distinct runs of `q` characters of `text`.

@@ -57,9 +57,11 @@ impl Candidate {
         self.is_derived.then(|| format!("{measured} {op} {} follows", predicate.bound))
     }
 
-    /// The condition that the value is a number, where [a NaN is as NULL](NanScore::Null).
+    /// The condition that the value is a number, where [a NaN is as NULL](NanScore::Null) and the conjunct does not
+    /// see to it.
     pub(super) fn without_nan(&self) -> Option<Expr> {
-        (self.predicate.nan == NanScore::Null).then(|| is_number(self.measured.clone()))
+        let is_asked = self.predicate.nan == NanScore::Null && !self.is_derived;
+        is_asked.then(|| is_number(self.measured.clone()))
     }
 }
 
@@ -117,7 +119,7 @@ impl Conjuncts {
         let condition = context.condition(join, conjunct, insists);
         let why = match condition.as_ref().map(Condition::necessary) {
             Some(Ok(found)) => {
-                let derived = Self::derived(found, position, insists);
+                let derived = Self::derived(found, position);
                 self.candidates.extend(derived);
                 None
             }
@@ -182,18 +184,18 @@ impl Conjuncts {
 
     /// The bounds that follow from the conjunct at a position.
     fn derived(
-        found: Vec<(Comparison, f64)>,
+        found: Vec<(Comparison, ComparisonBound)>,
         position: usize,
-        insists: bool,
     ) -> impl Iterator<Item = Candidate> {
         found.into_iter().map(move |(found, bound)| {
-            let predicate = Predicate::new(found.call, bound);
+            // The condition refuses a NaN, by which nothing would follow.
+            let predicate = Predicate::new(found.call, bound.value).without_nan();
             Candidate {
                 position,
                 measured: found.measured,
                 arguments: found.arguments,
-                predicate: if insists { predicate.without_nan() } else { predicate },
-                is_exact: false,
+                predicate,
+                is_exact: bound.exact,
                 is_derived: true,
             }
         })

@@ -13,16 +13,19 @@ use datafusion::logical_expr::{
 
 use super::candidates::candidates;
 use super::marker::internal_call;
+use super::necessary::Condition;
 use super::predicate::{
     Comparison, ConjunctShape, Constants, JoinInputs, side_of, similarity_call,
 };
 use super::rest::{OtherConditions, never, output_of};
 use crate::families::Families;
+use crate::functions::metric_of;
 use crate::plan::columns::reaches_outside;
 use crate::plan::logical::SetSimilarityJoin;
 use crate::plan::relations::{ClauseWords, NearestNode};
 use crate::spec::{Nearest, Need, Order, Predicate, Side};
 use crate::sql::{CANDIDATES_FUNCTION, COUNT_FUNCTION, DISTANCE_FUNCTION, SIMILARITY_FUNCTION};
+use crate::vector::Metric;
 
 /// A correct join, for error messages.
 pub(super) const EXAMPLE: &str = "a SIMJOIN b NEAREST 10 BY SIMILARITY jaccard(a.toks, b.toks)";
@@ -130,25 +133,58 @@ fn known(
     is_distance: bool,
     sides: JoinInputs<'_>,
 ) -> Result<Box<Comparison>, String> {
-    let mut score = score;
-    while let Expr::Alias(alias) = score {
-        score = &alias.expr;
-    }
+    let (score, is_complement) = match complement(score) {
+        Some(distance) => (distance, true),
+        None => (score, false),
+    };
     let Some((function, ..)) = similarity_call(score, sides.families) else {
         let names: Vec<&str> = sides.families.functions().map(|f| f.name()).collect();
-        return Err(format!("it is no call of one of {}", names.join(", ")));
+        return Err(format!("it is no call of one of {}, cosine_similarity", names.join(", ")));
     };
-    let (found, wanted) = match function.info().order {
-        Order::Distance => ("distance", "DISTANCE"),
-        Order::Similarity => ("similarity", "SIMILARITY"),
+    let is_by_distance = (function.info().order == Order::Distance) != is_complement;
+    let (found, wanted) = match is_by_distance {
+        true => ("distance", "DISTANCE"),
+        false => ("similarity", "SIMILARITY"),
     };
-    if is_distance != (function.info().order == Order::Distance) {
-        return Err(format!("{function} is a {found}; write BY {wanted}"));
+    if is_distance != is_by_distance {
+        let name = if is_complement { format!("1 - {function}") } else { function.to_string() };
+        return Err(format!("{name} is a {found}; write BY {wanted}"));
     }
     match Comparison::find(&never(score, sides.families), sides) {
         ConjunctShape::Comparison(found) => Ok(found),
         ConjunctShape::Declined(reason) => Err(reason),
         ConjunctShape::Other => Err("it reads no columns of both sides".to_string()),
+    }
+}
+
+/// The `cosine_distance` in 1 minus it, also below `nanvl(…, NULL)`, which `cosine_similarity` is. The difference of
+/// any two of its values is that of the distances, without rounding: both rank rows alike, and tie alike.
+fn complement(score: &Expr) -> Option<&Expr> {
+    match score {
+        Expr::Alias(alias) => complement(&alias.expr),
+        Expr::ScalarFunction(ScalarFunction { func, args }) if func.name() == "nanvl" => {
+            match args.as_slice() {
+                [value, Expr::Literal(other, _)] if other.is_null() => complement(value),
+                _ => None,
+            }
+        }
+        Expr::BinaryExpr(BinaryExpr { left, op: Operator::Minus, right }) => {
+            let is_cosine = |expr: &Expr| match expr {
+                Expr::ScalarFunction(call) => metric_of(&call.func) == Some(Metric::Cosine),
+                _ => false,
+            };
+            (is_one(left) && is_cosine(right)).then_some(right.as_ref())
+        }
+        _ => None,
+    }
+}
+
+fn is_one(expr: &Expr) -> bool {
+    match without_cast(expr) {
+        Expr::Literal(value, _) => {
+            matches!(value.cast_to(&DataType::Float64), Ok(ScalarValue::Float64(Some(1.0))))
+        }
+        _ => false,
     }
 }
 
@@ -200,13 +236,14 @@ pub(super) fn as_similarity_join(
     let mut predicate = Predicate::new(call, bound).without_nan();
     let mut conjuncts = vec![];
     for conjunct in node.condition.iter().flat_map(split_conjunction) {
+        let bounds = |found: &Comparison| found.call == call && found.arguments == arguments;
         let threshold = match Comparison::find(conjunct, sides) {
-            ConjunctShape::Comparison(found)
-                if found.call == call && found.arguments == arguments =>
-            {
-                found.reduce(constants).ok()
-            }
-            _ => None,
+            ConjunctShape::Comparison(found) if bounds(&found) => found.reduce(constants).ok(),
+            ConjunctShape::Comparison(_) | ConjunctShape::Other => None,
+            ConjunctShape::Declined(_) => Condition::read(conjunct, sides, constants, true)
+                .and_then(|condition| condition.necessary().ok())
+                .and_then(|found| found.into_iter().find(|(found, _)| bounds(found)))
+                .map(|(_, bound)| bound),
         };
         let Some(threshold) = threshold else {
             conjuncts.push(conjunct.clone());

@@ -74,7 +74,7 @@ impl Draw<'_> {
     /// A similarity from 0 to 1.
     fn measure(&mut self) -> String {
         let column = self.pick(&["s", "t"]);
-        let kind = self.rng.random_range(0..if self.with_vectors { 8 } else { 7 });
+        let kind = self.rng.random_range(0..if self.with_vectors { 9 } else { 7 });
         match kind {
             0 | 1 => format!("jaccard(qgrams(a.{column}, 2), qgrams(b.{column}, 2))"),
             2 => format!("levenshtein_similarity(b.{column}, a.{column})"),
@@ -82,7 +82,8 @@ impl Draw<'_> {
             4 => format!("(1 - levenshtein(a.{column}, b.{column}) / 6.0)"),
             5 => format!("1.0 / (1 + levenshtein(a.{column}, b.{column}))"),
             6 => format!("indel_similarity(a.{column}, b.{column})"),
-            _ => "(1 - cosine_distance(a.v, b.v))".to_string(),
+            7 => "(1 - cosine_distance(a.v, b.v))".to_string(),
+            _ => "cosine_similarity(b.v, a.v)".to_string(),
         }
     }
 
@@ -225,7 +226,7 @@ async fn conditions_with_vectors_join_as_a_nested_loop_does() -> Result<()> {
     for _ in 0..rounds(100) {
         compare(&mut rng, &mut counts, true).await?;
     }
-    assert!(counts.run > 50 && counts.with_rows > 40 && counts.unions > 15, "{counts:?}");
+    assert!(counts.run > 50 && counts.with_rows > 40 && counts.unions > 10, "{counts:?}");
     assert!(counts.insisted > 25 && counts.refused < counts.insisted, "{counts:?}");
     Ok(())
 }

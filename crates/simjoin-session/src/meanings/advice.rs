@@ -56,8 +56,9 @@ pub(crate) const BEST_ROW: &str = "the value in the row with the least y is firs
      greatest first_value(x ORDER BY y DESC); the nearest row of each row is FROM a SIMJOIN b NEAREST 1 BY \
      DISTANCE levenshtein(a.s, b.s) ON a.id <> b.id";
 
-pub(crate) const COSINE: &str = "the cosine similarity of two vectors is 1 - cosine_distance(a, b), and vectors \
-     are joined by ON cosine_distance(a.v, b.v) <= 0.2; of sets of tokens it is set_cosine(a, b)";
+pub(crate) const COSINE: &str = "the cosine similarity of two vectors is cosine_similarity(a, b), 1 - \
+     cosine_distance(a, b), and vectors are joined by ON cosine_similarity(a.v, b.v) >= 0.8; of sets of \
+     tokens it is set_cosine(a, b)";
 
 pub(crate) const VECTORS: &str = "vectors have array_distance(a, b) (Euclidean), cosine_distance(a, b) and \
      inner_product(a, b), joined by ON array_distance(a.v, b.v) <= 0.5";

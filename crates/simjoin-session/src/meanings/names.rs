@@ -151,12 +151,9 @@ pub(super) const FUNCTIONS: [(&[&str], &str); 30] = [
         &[
             "approxcosinesimilarity",
             "arraycosinedistance",
-            "arraycosinesimilarity",
             "cosine",
             "cosinesim",
-            "cosinesimilarity",
             "listcosinedistance",
-            "listcosinesimilarity",
             "veccosinedistance",
             "vecdistancecosine",
             "vectorcosinedistance",

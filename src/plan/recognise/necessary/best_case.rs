@@ -179,6 +179,17 @@ impl BestCase<'_> {
         Some((Expr::BinaryExpr(BinaryExpr::new(left, op, right)), is_nan))
     }
 
+    /// The case in which a NaN stands for NULL.
+    fn without_nan(&self) -> Self {
+        let mut case = Self { nan_is_null: true, ..self.clone() };
+        for given in &mut case.given {
+            if matches!(given, Given::Nan(_)) {
+                *given = Given::Null;
+            }
+        }
+        case
+    }
+
     /// The measure that an expression is.
     fn measure_of(&self, expr: &Expr) -> Option<(&MeasuredCall, Given)> {
         let place = self.parts.measure(expr)?;
@@ -380,6 +391,10 @@ impl BestCase<'_> {
                 };
                 self.of_function(&call, end)
             }
+            ("nanvl", [value, Expr::Literal(other, _)]) if other.is_null() => {
+                let Bound { value, .. } = self.without_nan().bound(value, end)?;
+                Ok(Bound { value, may_be_null: true })
+            }
             ("round" | "trunc", [value, digits]) if is_constant(digits) => {
                 let Bound { value, may_be_null } = self.bound(value, end)?;
                 let args = vec![value, digits.clone()];
@@ -506,7 +521,7 @@ impl Sign {
 }
 
 /// The value of a constant, about.
-fn number(expr: &Expr) -> Option<f64> {
+pub(super) fn number(expr: &Expr) -> Option<f64> {
     match expr {
         Expr::Alias(alias) => number(&alias.expr),
         Expr::Negative(inner) => number(inner).map(|number| -number),

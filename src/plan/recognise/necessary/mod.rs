@@ -6,7 +6,7 @@
 //!        ▼
 //! best_case.rs: the condition over one value, with the best values of all others
 //!        │ bisection, by DataFusion's evaluator
-//!        ├──► jaccard(…) >= 0.75: necessary
+//!        ├──► jaccard(…) >= 0.75: necessary, and by exact.rs enough where nothing else is in the condition
 //!        ▼ none is
 //! cover.rs: bounds of some parts, one of which each answer meets
 //! ```
@@ -15,13 +15,15 @@
 
 mod best_case;
 mod cover;
+mod exact;
 mod parts;
 #[cfg(test)]
 mod tests;
 
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Result, ScalarValue};
-use datafusion::logical_expr::{Expr, ExprSchemable, when};
+use datafusion::logical_expr::{Expr, ExprSchemable, lit, not, when};
+use datafusion::prelude::ident;
 
 use self::best_case::{BestCase, Given};
 pub(super) use self::cover::{Clause, cover};
@@ -29,10 +31,10 @@ use self::parts::Parts;
 use crate::families::Families;
 use crate::plan::numbers::is_number;
 use crate::plan::recognise::predicate::{
-    Comparison, Constants, JoinInputs, holds, is_compared, is_null_constant, side_of,
-    similarity_call,
+    Comparison, ComparisonBound, Constants, JoinInputs, SCORE, holds, is_compared,
+    is_null_constant, side_of, similarity_call,
 };
-use crate::spec::Side;
+use crate::spec::{Order, Side};
 
 /// A condition that is no comparison of one function.
 pub(super) struct Condition<'a> {
@@ -107,7 +109,7 @@ impl<'a> Condition<'a> {
 
     /// The comparisons that follow from the condition with their bounds, one for each function whose value is bounded by
     /// it; or why there are none.
-    pub(super) fn necessary(&self) -> Result<Vec<(Comparison, f64)>, String> {
+    pub(super) fn necessary(&self) -> Result<Vec<(Comparison, ComparisonBound)>, String> {
         let mut found = vec![];
         let mut reasons = vec![];
         for (place, measure) in self.parts.measures.iter().enumerate() {
@@ -120,11 +122,24 @@ impl<'a> Condition<'a> {
                 continue;
             }
             case.given[place] = Given::Score;
-            let bound = case.truth(self.condition);
+            let mut bound = case.truth(self.condition);
+            if measure.function.may_be_nan() {
+                let info = measure.function.info();
+                case.given[place] = Given::AtMost(match info.order {
+                    Order::Similarity => f64::NEG_INFINITY,
+                    Order::Distance => f64::INFINITY,
+                });
+                if self.may_hold(&case) {
+                    reasons.push(format!("{}: {}", measure.call, info.least_similar));
+                    continue;
+                }
+                bound = among_numbers(bound, info.order);
+            }
             let comparison =
                 Comparison::necessary(&measure.call, bound, self.sides).and_then(|comparison| {
                     let bound = comparison.reduce(self.constants)?;
-                    Ok((comparison, bound.value))
+                    let exact = exact::is_exact(self.condition, measure);
+                    Ok((comparison, ComparisonBound { exact, ..bound }))
                 });
             match comparison {
                 Ok(bounded) => found.push(bounded),
@@ -140,6 +155,18 @@ impl<'a> Condition<'a> {
             false => Ok(found),
         }
     }
+}
+
+/// A condition of the column [`SCORE`] that counts a NaN as what lies beyond all numbers on its side of them, as
+/// nothing is to follow from it.
+fn among_numbers(condition: Expr, order: Order) -> Expr {
+    let is_above = |number: f64| ident(SCORE).gt(lit(number));
+    let is_below = |number: f64| ident(SCORE).lt(lit(number));
+    let [is_similar, is_far] = match order {
+        Order::Similarity => [is_above(f64::INFINITY), is_below(f64::NEG_INFINITY)],
+        Order::Distance => [is_below(f64::NEG_INFINITY), is_above(f64::INFINITY)],
+    };
+    is_similar.or(not(is_far).and(condition))
 }
 
 /// The first call of a function of both sides in a condition from which bounds may follow.

@@ -38,7 +38,7 @@ fn derived(conjunct: &Expr) -> String {
         Ok(found) => {
             let bounds = found.iter().map(|(found, bound)| {
                 assert!(!found.reduce(constants).unwrap().exact, "{conjunct}");
-                format!("{} {bound:.6}", found.call.function)
+                format!("{} {:.6}", found.call.function, bound.value)
             });
             bounds.collect::<Vec<_>>().join(" AND ")
         }
