@@ -58,7 +58,7 @@ pub use strings::StringUdf;
 pub use tokenize::TokenizerUdf;
 pub(crate) use tokenize::text_source;
 pub use tokenizer::Tokenizer;
-pub(crate) use vectors::{evaluate as vector_function, metric_of};
+pub(crate) use vectors::{evaluate as vector_function, is_cosine_distance, metric_of};
 
 use crate::set::Measure;
 pub use crate::string::StringFunction;

@@ -28,6 +28,11 @@ pub(crate) fn metric_of(udf: &ScalarUDF) -> Option<Metric> {
     }
 }
 
+/// Whether `udf` is DataFusion's `cosine_distance`.
+pub(crate) fn is_cosine_distance(udf: &ScalarUDF) -> bool {
+    metric_of(udf) == Some(Metric::Cosine)
+}
+
 fn udf(metric: Metric) -> Arc<ScalarUDF> {
     match metric {
         Metric::Euclidean => array_distance_udf(),

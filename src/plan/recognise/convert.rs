@@ -20,7 +20,7 @@ use crate::plan::recognise::cost::OperatorChoice;
 use crate::plan::recognise::declined::DeclinedNode;
 use crate::plan::recognise::marker::{EXAMPLE, is_marked, refuse, unwrap};
 use crate::plan::recognise::nearest::{as_similarity_join, filter_left_rows};
-use crate::plan::recognise::necessary::cover;
+use crate::plan::recognise::necessary::{Clause, cover};
 use crate::plan::recognise::predicate::{
     Comparison, ConjunctShape, JoinInputs, call_over, mentions_similarity, side_of, similarity_call,
 };
@@ -267,9 +267,19 @@ impl Converter<'_> {
         }
         let found = others.iter().find_map(|position| {
             let condition = self.context.condition(join, &all[*position], insists)?;
-            cover(&condition).map_err(|why| reasons.push(why)).ok()
+            let clauses = cover(&condition).map_err(|why| reasons.push(why)).ok()?;
+            // Where the keys of the join take NULL as a value, so does a clause that becomes one.
+            let is_kept = |clause: &Clause| {
+                matches!(clause, Clause::Equal(_))
+                    && join.null_equality == NullEquality::NullEqualsNull
+            };
+            let implies = |clause| !is_kept(clause) && condition.follows_from(clause);
+            let implied = clauses.iter().map(implies).collect();
+            Some((*position, clauses, implied))
         });
-        let Some(clauses) = found else { return Ok(Conversion::Declined(reasons.join("; "))) };
+        let Some((covered, clauses, implied)) = found else {
+            return Ok(Conversion::Declined(reasons.join("; ")));
+        };
         let is_deterministic = self.context.is_deterministic;
         if !is_deterministic(&join.left)? || !is_deterministic(&join.right)? {
             let reason = "its alternatives read both inputs several times, and one of these may give \
@@ -281,7 +291,7 @@ impl Converter<'_> {
                 "a condition beside its alternatives is volatile: they evaluate it several times";
             return Ok(Conversion::Declined(reason.to_string()));
         }
-        let union = JoinUnion { join, conjuncts: &all, clauses: &clauses };
+        let union = JoinUnion { join, conjuncts: &all, covered, clauses: &clauses, implied };
         self.branch_insists = Some(insists);
         let mut declined = None;
         let plan = union.plan(&mut |branch| {

@@ -19,13 +19,12 @@ use super::predicate::{
 };
 use super::rest::{OtherConditions, never, output_of};
 use crate::families::Families;
-use crate::functions::metric_of;
+use crate::functions::is_cosine_distance;
 use crate::plan::columns::reaches_outside;
 use crate::plan::logical::SetSimilarityJoin;
 use crate::plan::relations::{ClauseWords, NearestNode};
 use crate::spec::{Nearest, Need, Order, Predicate, Side};
 use crate::sql::{CANDIDATES_FUNCTION, COUNT_FUNCTION, DISTANCE_FUNCTION, SIMILARITY_FUNCTION};
-use crate::vector::Metric;
 
 /// A correct join, for error messages.
 pub(super) const EXAMPLE: &str = "a SIMJOIN b NEAREST 10 BY SIMILARITY jaccard(a.toks, b.toks)";
@@ -170,7 +169,7 @@ fn complement(score: &Expr) -> Option<&Expr> {
         }
         Expr::BinaryExpr(BinaryExpr { left, op: Operator::Minus, right }) => {
             let is_cosine = |expr: &Expr| match expr {
-                Expr::ScalarFunction(call) => metric_of(&call.func) == Some(Metric::Cosine),
+                Expr::ScalarFunction(call) => is_cosine_distance(&call.func),
                 _ => false,
             };
             (is_one(left) && is_cosine(right)).then_some(right.as_ref())

@@ -18,11 +18,15 @@ use datafusion::logical_expr::{Expr, Join, LogicalPlan, Projection, Union};
 use super::necessary::Clause;
 use crate::spec::Side;
 
-/// A join, and the clauses of a cover of its condition.
+/// A join, and the clauses of a cover of one of its conjuncts.
 pub(super) struct JoinUnion<'a> {
     pub join: &'a Join,
     pub conjuncts: &'a [Expr],
+    /// The place of the conjunct that is covered.
+    pub covered: usize,
     pub clauses: &'a [Clause],
+    /// By clause, whether the conjunct follows from it.
+    pub implied: Vec<bool>,
 }
 
 /// Converts a join.
@@ -60,11 +64,11 @@ impl JoinUnion<'_> {
 
     /// The pairs of each clause that earlier ones leave.
     fn pairs(&self, convert: &mut Convert<'_>, to: &mut Vec<LogicalPlan>) -> Result<()> {
-        for (place, clause) in self.clauses.iter().enumerate() {
+        for place in 0..self.clauses.len() {
             let (left, right) = (&self.join.left, &self.join.right);
             let before = self.clauses[..place].iter();
             let before = before.map(|clause| clause.condition().clone().is_not_true()).collect();
-            let branch = self.branch([left, right], clause, before, JoinType::Inner)?;
+            let branch = self.branch([left, right], place, before, JoinType::Inner)?;
             to.push(convert(branch)?);
         }
         Ok(())
@@ -73,8 +77,8 @@ impl JoinUnion<'_> {
     /// The rows of a side without a partner.
     fn alone(&self, side: Side, convert: &mut Convert<'_>) -> Result<LogicalPlan> {
         let mut rows = Arc::clone(self.input(side));
-        for clause in self.clauses {
-            rows = Arc::new(convert(self.of_rows(side, &rows, clause, false)?)?);
+        for place in 0..self.clauses.len() {
+            rows = Arc::new(convert(self.of_rows(side, &rows, place, false)?)?);
         }
         Ok(Arc::unwrap_or_clone(rows))
     }
@@ -87,10 +91,10 @@ impl JoinUnion<'_> {
         to: &mut Vec<LogicalPlan>,
     ) -> Result<()> {
         let mut rows = Arc::clone(self.input(side));
-        for (place, clause) in self.clauses.iter().enumerate() {
-            to.push(convert(self.of_rows(side, &rows, clause, true)?)?);
+        for place in 0..self.clauses.len() {
+            to.push(convert(self.of_rows(side, &rows, place, true)?)?);
             if place + 1 < self.clauses.len() {
-                rows = Arc::new(convert(self.of_rows(side, &rows, clause, false)?)?);
+                rows = Arc::new(convert(self.of_rows(side, &rows, place, false)?)?);
             }
         }
         Ok(())
@@ -108,7 +112,7 @@ impl JoinUnion<'_> {
         &self,
         side: Side,
         rows: &Arc<LogicalPlan>,
-        clause: &Clause,
+        place: usize,
         have_one: bool,
     ) -> Result<Join> {
         let (inputs, join_type) = match (side, have_one) {
@@ -117,26 +121,28 @@ impl JoinUnion<'_> {
             (Side::Right, true) => ([&self.join.left, rows], JoinType::RightSemi),
             (Side::Right, false) => ([&self.join.left, rows], JoinType::RightAnti),
         };
-        self.branch(inputs, clause, vec![], join_type)
+        self.branch(inputs, place, vec![], join_type)
     }
 
-    /// The join of two inputs by a clause, the condition, and what else it must meet.
+    /// The join of two inputs by the clause at a place, the condition, and what else it must meet.
     fn branch(
         &self,
         [left, right]: [&Arc<LogicalPlan>; 2],
-        clause: &Clause,
+        place: usize,
         others: Vec<Expr>,
         join_type: JoinType,
     ) -> Result<Join> {
         let (mut on, mut conjuncts) = (self.join.on.clone(), vec![]);
-        match clause {
+        match &self.clauses[place] {
             Clause::Bound(bound) => conjuncts.push(bound.clone()),
             Clause::Equal(equality) => {
                 let [left, right] = &equality.sides;
                 on.push((left.clone(), right.clone()));
             }
         }
-        conjuncts.extend(self.conjuncts.iter().cloned().chain(others));
+        let all = self.conjuncts.iter().enumerate();
+        let asked = all.filter(|(at, _)| *at != self.covered || !self.implied[place]);
+        conjuncts.extend(asked.map(|(_, conjunct)| conjunct.clone()).chain(others));
         Join::try_new(
             Arc::clone(left),
             Arc::clone(right),

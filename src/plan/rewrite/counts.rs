@@ -14,6 +14,7 @@
 //! padded side; the join gives one count column for each kind that the query asks for.
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 use std::sync::Arc;
 
 use datafusion::common::tree_node::Transformed;
@@ -22,7 +23,7 @@ use datafusion::functions_aggregate::count::Count;
 use datafusion::functions_aggregate::sum::sum_udaf;
 use datafusion::logical_expr::expr::{AggregateFunction, AggregateFunctionParams};
 use datafusion::logical_expr::expr_rewriter::unalias;
-use datafusion::logical_expr::{Aggregate, Expr, LogicalPlan, Projection, lit, when};
+use datafusion::logical_expr::{Aggregate, Expr, LogicalPlan, Projection, Union, lit, when};
 
 use crate::plan::columns::{column_at, map_columns, reaches_outside};
 use crate::plan::logical::SetSimilarityJoin;
@@ -35,7 +36,10 @@ use crate::spec::{CountOf, Need, OutputColumn, Preserved, Side};
 pub(crate) fn push_into_joins(plan: LogicalPlan) -> Result<LogicalPlan> {
     let pushed = plan.transform_up_with_subqueries(|plan| {
         let counted = match &plan {
-            LogicalPlan::Aggregate(aggregate) => count_in_join(aggregate)?,
+            LogicalPlan::Aggregate(aggregate) => match count_in_join(aggregate)? {
+                Some(counted) => Some(counted),
+                None => count_in_union(aggregate)?,
+            },
             _ => None,
         };
         Ok(match counted {
@@ -52,12 +56,15 @@ fn count_in_join(aggregate: &Aggregate) -> Result<Option<LogicalPlan>> {
     let Some(flat) = Flat::of(aggregate)? else {
         return Ok(None);
     };
-    let Some(grouping) = Grouping::of(&flat)? else {
+    let Some(node) = flat.join() else {
+        return Ok(None);
+    };
+    let Some(grouping) = Grouping::of(node, &flat.groups)? else {
         return Ok(None);
     };
     let mut counts = Vec::with_capacity(flat.aggregates.len());
     for expr in &flat.aggregates {
-        match counted(flat.node, expr, grouping.side) {
+        match counted(node, expr, grouping.side) {
             Some(count) => counts.push(count),
             None => return Ok(None),
         }
@@ -66,7 +73,8 @@ fn count_in_join(aggregate: &Aggregate) -> Result<Option<LogicalPlan>> {
         return Ok(None);
     }
 
-    let summed = sum_multiplicities(&aggregate.schema, flat, grouping, &counts);
+    let summed =
+        sum_multiplicities(&aggregate.schema, node.clone(), flat.groups, grouping, &counts);
     match summed {
         Ok(plan) => Ok(Some(plan)),
         // A column of the user's has the name of a count, or of its sum.
@@ -75,14 +83,82 @@ fn count_in_join(aggregate: &Aggregate) -> Result<Option<LogicalPlan>> {
     }
 }
 
+/// Counts over a union as sums of counts over its inputs, where one of these is counted in a join.
+///
+/// ```text
+/// Aggregate: [count(*)]            Aggregate: [sum(c)]
+///   Union                   ──►      Union
+///     SetSimilarityJoin                Aggregate: [count(*) AS c]
+///     Join                               SetSimilarityJoin
+///                                      Aggregate: [count(*) AS c]
+///                                        Join
+/// ```
+fn count_in_union(aggregate: &Aggregate) -> Result<Option<LogicalPlan>> {
+    let Some(Flat { below: LogicalPlan::Union(union), groups, aggregates }) = Flat::of(aggregate)?
+    else {
+        return Ok(None);
+    };
+    let is_grouped_by_columns = groups.iter().all(|group| matches!(group, Expr::Column(_)));
+    if !is_grouped_by_columns || !aggregates.iter().all(is_plain_count) {
+        return Ok(None);
+    }
+    let mut is_pushed = false;
+    let mut inputs = Vec::with_capacity(union.inputs.len());
+    for input in &union.inputs {
+        let of_input = |expr: &Expr| {
+            map_columns(expr, |column| {
+                let index = union.schema.maybe_index_of_column(column)?;
+                Some(Expr::Column(column_at(input.schema(), index)))
+            })
+        };
+        let of_input = |exprs: &[Expr]| exprs.iter().map(of_input).collect::<Result<Option<_>>>();
+        let (Some(groups), Some(counts)) = (of_input(&groups)?, of_input(&aggregates)?) else {
+            return Ok(None);
+        };
+        let partial = Aggregate::try_new(Arc::clone(input), groups, counts)?;
+        let pushed = count_in_join(&partial)?;
+        is_pushed |= pushed.is_some();
+        inputs.push(Arc::new(pushed.unwrap_or(LogicalPlan::Aggregate(partial))));
+    }
+    if !is_pushed {
+        return Ok(None);
+    }
+    // A group may be NULL in one of the inputs alone.
+    let schema = Arc::clone(&aggregate.schema);
+    let columns = |range: Range<usize>| range.map(|at| Expr::Column(column_at(&schema, at)));
+    let (of_groups, all) = (groups.len(), schema.fields().len());
+    let keys: Vec<Expr> = columns(0..of_groups).collect();
+    let sums = columns(of_groups..all).map(sum_of).collect();
+    let union = LogicalPlan::Union(Union { inputs, schema: Arc::clone(&schema) });
+    let summed = Aggregate::try_new(Arc::new(union), keys, sums)?;
+    let mut exprs: Vec<Expr> = columns(0..of_groups).collect();
+    for at in of_groups..all {
+        let sum = Expr::Column(column_at(&summed.schema, at));
+        exprs.push(named(count_of_sum(sum)?, column_at(&schema, at)));
+    }
+    let plan = Projection::try_new(exprs, Arc::new(LogicalPlan::Aggregate(summed)))?;
+    Ok(Some(LogicalPlan::Projection(plan)))
+}
+
+/// A count from the sum of parts, which is NULL where there are no rows.
+fn count_of_sum(sum: Expr) -> Result<Expr> {
+    when(sum.clone().is_not_null(), sum).otherwise(lit(0_i64))
+}
+
+/// The sum of a column.
+fn sum_of(column: Expr) -> Expr {
+    let (udaf, none) = (sum_udaf(), vec![]);
+    Expr::AggregateFunction(AggregateFunction::new_udf(udaf, vec![column], false, None, none, None))
+}
+
 /// The aggregate that sums `counts`, under a projection with the columns of `schema`.
 fn sum_multiplicities(
     schema: &DFSchemaRef,
-    flat: Flat<'_>,
+    mut node: SetSimilarityJoin,
+    group_exprs: Vec<Expr>,
     grouping: Grouping,
     counts: &[CountOf],
 ) -> Result<LogicalPlan> {
-    let mut node = flat.node.clone();
     node.need = Need::Counts(grouping.side);
     node.output = grouping.columns.into_iter().collect();
     let distinct: BTreeSet<CountOf> = counts.iter().copied().collect();
@@ -90,23 +166,12 @@ fn sum_multiplicities(
     node.output.extend(distinct.iter().map(|count| OutputColumn::Count(*count)));
     node.recompute_schema()?;
     let sums = (first_count..node.output.len())
-        .map(|index| {
-            let count = Expr::Column(column_at(&node.schema, index));
-            Expr::AggregateFunction(AggregateFunction::new_udf(
-                sum_udaf(),
-                vec![count],
-                false,
-                None,
-                vec![],
-                None,
-            ))
-        })
+        .map(|index| sum_of(Expr::Column(column_at(&node.schema, index))))
         .collect();
 
     // Group columns keep their names; the sums get the names of the counts.
-    let groups = flat.groups.len();
-    let group_exprs = flat
-        .groups
+    let groups = group_exprs.len();
+    let group_exprs = group_exprs
         .into_iter()
         .enumerate()
         .map(|(index, expr)| named(expr, column_at(schema, index)))
@@ -117,9 +182,7 @@ fn sum_multiplicities(
     for (index, count) in counts.iter().enumerate() {
         let nth = distinct.iter().position(|other| other == count).unwrap_or_default();
         let sum = Expr::Column(column_at(&summed.schema, groups + nth));
-        // A sum over no rows is NULL where a count is 0.
-        let count = when(sum.clone().is_not_null(), sum).otherwise(lit(0_i64))?;
-        exprs.push(named(count, column_at(schema, groups + index)));
+        exprs.push(named(count_of_sum(sum)?, column_at(schema, groups + index)));
     }
     let plan = Projection::try_new(exprs, Arc::new(LogicalPlan::Aggregate(summed)))?;
     Ok(LogicalPlan::Projection(plan))
@@ -133,15 +196,15 @@ fn named(expr: Expr, column: Column) -> Expr {
     }
 }
 
-/// An aggregate with its expressions over the columns of the join below it.
+/// An aggregate with its expressions over the columns of what is below projections.
 struct Flat<'a> {
-    node: &'a SetSimilarityJoin,
+    below: &'a LogicalPlan,
     groups: Vec<Expr>,
     aggregates: Vec<Expr>,
 }
 
 impl<'a> Flat<'a> {
-    /// Sees through the projections and aliases between aggregate and join.
+    /// Sees through the projections and aliases below an aggregate.
     fn of(aggregate: &'a Aggregate) -> Result<Option<Self>> {
         let mut groups = aggregate.group_expr.clone();
         let mut aggregates = aggregate.aggr_expr.clone();
@@ -172,12 +235,13 @@ impl<'a> Flat<'a> {
             }
             plan = input;
         }
-        Ok(match SetSimilarityJoin::of(plan) {
-            Some(node) if node.need == Need::Rows && !is_mark(node.join_type) => {
-                Some(Self { node, groups, aggregates })
-            }
-            _ => None,
-        })
+        Ok(Some(Self { below: plan, groups, aggregates }))
+    }
+
+    /// The join whose rows are counted.
+    fn join(&self) -> Option<&'a SetSimilarityJoin> {
+        SetSimilarityJoin::of(self.below)
+            .filter(|node| node.need == Need::Rows && !is_mark(node.join_type))
     }
 }
 
@@ -192,16 +256,16 @@ struct Grouping {
 }
 
 impl Grouping {
-    fn of(flat: &Flat<'_>) -> Result<Option<Self>> {
+    fn of(node: &SetSimilarityJoin, groups: &[Expr]) -> Result<Option<Self>> {
         let mut side = None;
         let mut columns = BTreeSet::new();
-        for expr in &flat.groups {
+        for expr in groups {
             if matches!(expr, Expr::GroupingSet(_)) || expr.is_volatile() || reaches_outside(expr)?
             {
                 return Ok(None);
             }
             for column in expr.column_refs() {
-                let Some((of, index)) = flat.node.input_column(column) else {
+                let Some((of, index)) = node.input_column(column) else {
                     return Ok(None);
                 };
                 if side.replace(of).is_some_and(|other| other != of) {
@@ -211,7 +275,7 @@ impl Grouping {
             }
         }
         // Groups of constants exist only if there are rows, which counts alone do not tell.
-        let constant = side.is_none() && !flat.groups.is_empty();
+        let constant = side.is_none() && !groups.is_empty();
         Ok((!constant).then_some(Self { side, columns }))
     }
 }
@@ -221,6 +285,27 @@ impl Grouping {
 /// A column that may be NULL is counted per row of the other side only: a count without groups
 /// is made from sets alone, which do not know it.
 fn counted(node: &SetSimilarityJoin, expr: &Expr, grouped: Option<Side>) -> Option<CountOf> {
+    match argument_of_count(expr)? {
+        Expr::Literal(value, _) if !value.is_null() => Some(CountOf::Rows),
+        Expr::Column(column) => {
+            let (side, index) = node.input_column(column)?;
+            if node.input(side).schema().field(index).is_nullable() {
+                let partner = grouped == Some(side.other());
+                return partner.then_some(CountOf::NonNull(side, index));
+            }
+            let padded = side.other().is_preserved(node.join_type);
+            Some(if padded { CountOf::Matched(side) } else { CountOf::Rows })
+        }
+        _ => None,
+    }
+}
+
+fn is_plain_count(expr: &Expr) -> bool {
+    argument_of_count(expr).is_some()
+}
+
+/// The argument of a count of rows, none of which is left out or counted once for several.
+fn argument_of_count(expr: &Expr) -> Option<&Expr> {
     let expr = match expr {
         Expr::Alias(alias) => alias.expr.as_ref(),
         other => other,
@@ -233,20 +318,8 @@ fn counted(node: &SetSimilarityJoin, expr: &Expr, grouped: Option<Side>) -> Opti
     if *distinct || filter.is_some() || !order_by.is_empty() || null_treatment.is_some() {
         return None;
     }
-    let [argument] = args.as_slice() else {
-        return None;
-    };
-    match argument {
-        Expr::Literal(value, _) if !value.is_null() => Some(CountOf::Rows),
-        Expr::Column(column) => {
-            let (side, index) = node.input_column(column)?;
-            if node.input(side).schema().field(index).is_nullable() {
-                let partner = grouped == Some(side.other());
-                return partner.then_some(CountOf::NonNull(side, index));
-            }
-            let padded = side.other().is_preserved(node.join_type);
-            Some(if padded { CountOf::Matched(side) } else { CountOf::Rows })
-        }
+    match args.as_slice() {
+        [argument] => Some(argument),
         _ => None,
     }
 }

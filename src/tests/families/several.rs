@@ -148,10 +148,12 @@ fn statement(rng: &mut StdRng, condition: &str) -> String {
     let more = pick(rng, &["", "", "", " AND a.k = b.k", " AND a.id < b.id"]);
     let on = format!("{} ON {condition}{more}", pick(rng, &["b", "b", "a b"]));
     let outer = pick(rng, &["", "", "LEFT ", "RIGHT ", "FULL "]);
-    match rng.random_range(0..5) {
+    match rng.random_range(0..7) {
         0 => format!("SELECT a.id, a.s FROM a LEFT {} JOIN {on}", pick(rng, &["SEMI", "ANTI"])),
         1 => format!("SELECT b.id, b.s FROM a RIGHT {} JOIN {on}", pick(rng, &["SEMI", "ANTI"])),
         2 => format!("SELECT count(*), count(a.s), count(b.t) FROM a {outer}JOIN {on}"),
+        3 => format!("SELECT count(*), count(b.id) FROM a {outer}JOIN {on}"),
+        4 => format!("SELECT b.k, count(*), count(a.id) FROM a {outer}JOIN {on} GROUP BY b.k"),
         _ => format!("SELECT a.id, b.id, a.t, b.s FROM a {outer}JOIN {on}"),
     }
 }

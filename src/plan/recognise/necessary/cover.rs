@@ -1,8 +1,8 @@
 //! Bounds of some parts of a condition, one of which each pair meets that satisfies the condition.
 //!
 //! All parts at once are a cover where nothing else can make the condition true. A part without which the others are
-//! one is left out: functions in their order in the condition, then equalities. Each bound is as narrow as the others allow: of an OR the bound that
-//! stands there, of a sum a share of it.
+//! one is left out: functions in their order in the condition, then equalities. Each bound is as narrow as the others
+//! allow: of an OR the bound that stands there, of a sum a share of it.
 
 use datafusion::common::ScalarValue;
 use datafusion::logical_expr::{BinaryExpr, Expr, Operator, lit};
@@ -151,18 +151,33 @@ impl Cover<'_> {
             narrow = wide;
         }
         let mut clauses = vec![];
-        for (part, narrowest) in members.iter().zip(narrowest) {
+        for (part, narrowest) in
+            self.by_cost(members).into_iter().map(|at| (members[at], narrowest[at]))
+        {
             clauses.push(match (part, narrowest) {
                 (Part::MeasuredCall(place), Some(narrowest)) => {
-                    self.bound(*place, self.value(*place, *narrowest, narrow))
+                    self.bound(place, self.value(place, narrowest, narrow))
                 }
                 (Part::Equality(place), _) => {
-                    Clause::Equal(Box::new(self.condition.parts.equalities[*place].clone()))
+                    Clause::Equal(Box::new(self.condition.parts.equalities[place].clone()))
                 }
                 (Part::MeasuredCall(_), None) => return Err("a part has no bound".to_string()),
             });
         }
         Ok(clauses)
+    }
+
+    /// The places of members in the order in which they become clauses. The pairs of a clause are those that no
+    /// earlier one meets, which is evaluated for each of them: equalities cost the least, and lists more than texts.
+    fn by_cost(&self, members: &[Part]) -> Vec<usize> {
+        let cost = |at: &usize| match members[*at] {
+            Part::Equality(_) => 0,
+            Part::MeasuredCall(place) if self.condition.parts.measures[place].reads_lists => 2,
+            Part::MeasuredCall(_) => 1,
+        };
+        let mut places: Vec<usize> = (0..members.len()).collect();
+        places.sort_by_key(cost);
+        places
     }
 
     /// The bound of a measure: the narrowest at 1, and wider towards 0.

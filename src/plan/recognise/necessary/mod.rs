@@ -9,6 +9,7 @@
 //!        ├──► jaccard(…) >= 0.75: necessary, and by exact.rs enough where nothing else is in the condition
 //!        ▼ none is
 //! cover.rs: bounds of some parts, one of which each answer meets
+//! implied.rs: whether such a bound is enough
 //! ```
 //!
 //! A bound leaves out pairs alone that the condition refuses: the condition is evaluated for the others.
@@ -16,6 +17,7 @@
 mod best_case;
 mod cover;
 mod exact;
+mod implied;
 mod parts;
 #[cfg(test)]
 mod tests;

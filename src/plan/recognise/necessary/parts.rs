@@ -19,6 +19,8 @@ pub(super) struct MeasuredCall {
     pub data_type: DataType,
     /// Whether it compares the left with the right side.
     pub is_of_pair: bool,
+    /// Whether its arguments are lists.
+    pub reads_lists: bool,
 }
 
 /// An equality of an expression of the left side with one of the right side.
@@ -75,7 +77,9 @@ impl Parts {
             [Some(Side::Left), Some(Side::Right)] | [Some(Side::Right), Some(Side::Left)]
         );
         let data_type = score_type(function, &arguments.map(Clone::clone), schemas)?;
-        self.measures.push(MeasuredCall { call: call.clone(), function, data_type, is_of_pair });
+        let reads_lists = arguments[0].get_type(schemas[0])?.is_nested();
+        let call = call.clone();
+        self.measures.push(MeasuredCall { call, function, data_type, is_of_pair, reads_lists });
         Ok(())
     }
 

@@ -52,6 +52,18 @@ fn derived(conjunct: &Expr) -> String {
     }
 }
 
+/// The clauses of a cover from which the condition follows.
+fn implied(conjunct: &Expr) -> Vec<String> {
+    let (props, config) = (ExecutionProps::new(), Arc::new(ConfigOptions::new()));
+    let constants = Constants { props: &props, config: &config };
+    let (left, right, families) = (&schema("a"), &schema("b"), &families());
+    let sides = JoinInputs { left, right, families };
+    let condition = Condition::read(conjunct, sides, constants, false).unwrap();
+    let clauses = cover(&condition).unwrap();
+    let clauses = clauses.iter().filter(|clause| condition.follows_from(clause));
+    clauses.map(|clause| clause.condition().to_string()).collect()
+}
+
 fn call(name: &str, args: Vec<Expr>) -> Expr {
     let state = SessionStateBuilder::new_with_default_features().build();
     state.scalar_functions()[name].call(args)
@@ -135,9 +147,9 @@ fn one_of_several_clauses_is_met() {
     for (conjunct, expected) in [
         (
             words().gt_eq(lit(0.8)).or(edits().lt_eq(lit(1))),
-            "jaccard(a.x, b.x) >= Float64(0.8) OR levenshtein(a.s, b.s) <= Int32(1)",
+            "levenshtein(a.s, b.s) <= Int32(1) OR jaccard(a.x, b.x) >= Float64(0.8)",
         ),
-        (words().gt_eq(lit(0.5)).or(keys()), "jaccard(a.x, b.x) >= Float64(0.5) OR a.k = b.k"),
+        (words().gt_eq(lit(0.5)).or(keys()), "a.k = b.k OR jaccard(a.x, b.x) >= Float64(0.5)"),
         (
             (overlap(col("a.x"), col("b.x")) + overlap(col("b.x"), col("a.x"))).gt_eq(lit(5_i64)),
             "overlap(a.x, b.x) >= Int64(3) OR overlap(b.x, a.x) >= Int64(3)",
@@ -189,4 +201,20 @@ fn nothing_follows_where_any_pair_may_do() {
         let why = derived(&conjunct);
         assert!(why.contains(part), "{conjunct}: {why}");
     }
+}
+
+#[test]
+fn a_clause_is_enough_where_it_stands_in_an_or() {
+    let (jaccard, dice) = ("jaccard(a.x, b.x) >= Float64(0.75)", "dice(a.x, b.x) >= Float64(0.75)");
+    let of = |name: &str| call(name, vec![words(), others()]).gt_eq(lit(0.75));
+    let none: [&str; 0] = [];
+    assert_eq!(implied(&of("greatest")), [jaccard, dice]);
+    assert_eq!(implied(&of("least")), none);
+    assert_eq!(implied(&of("coalesce")), none);
+    let either = words().gt_eq(lit(0.75)).or(keys());
+    assert_eq!(implied(&either), ["a.k = b.k", jaccard]);
+    assert_eq!(implied(&either.clone().is_true()), ["a.k = b.k", jaccard]);
+    // One alternative asks for more than its clause.
+    let more = words().gt_eq(lit(0.75)).and(col("a.k").gt(lit(3_i64)));
+    assert_eq!(implied(&more.or(others().gt_eq(lit(0.75)))), [dice]);
 }

@@ -212,3 +212,33 @@ async fn what_lies_between_may_need_the_pairs() -> Result<()> {
     declines!(format!("SELECT count(*) FROM {INNER} LEFT JOIN u c ON c.id = a.id"));
     Ok(())
 }
+
+/// The inputs of a union are counted one by one, also by groups.
+#[tokio::test]
+async fn counting_unions() -> Result<()> {
+    let union = format!("(SELECT a.id, b.id AS other FROM {INNER} UNION ALL SELECT id, 1 FROM t)");
+    counted_plan!(format!("SELECT count(*) FROM {union}"), @r#"
+    Projection: count(Int64(1)) AS count(*)
+      Projection: CASE WHEN sum(count(Int64(1))) IS NOT NULL THEN sum(count(Int64(1))) ELSE Int64(0) END AS count(Int64(1))
+        Aggregate: groupBy=[[]], aggr=[[sum(count(Int64(1)))]]
+          Union
+            Projection: CASE WHEN sum(__simjoin_count) IS NOT NULL THEN sum(__simjoin_count) ELSE Int64(0) END AS count(Int64(1))
+              Aggregate: groupBy=[[]], aggr=[[sum(__simjoin_count)]]
+                SimJoin Inner counts: [__simjoin_count] over t AS a [toks], u AS b [toks]
+            Aggregate: groupBy=[[]], aggr=[[count(Int64(1))]]
+              t []
+    "#);
+    counted_plan!(format!("SELECT id, count(1) FROM {union} GROUP BY id"), @r#"
+    Projection: id, CASE WHEN sum(count(Int64(1))) IS NOT NULL THEN sum(count(Int64(1))) ELSE Int64(0) END AS count(Int64(1))
+      Aggregate: groupBy=[[id]], aggr=[[sum(count(Int64(1)))]]
+        Union
+          Projection: a.id, CASE WHEN sum(__simjoin_count) IS NOT NULL THEN sum(__simjoin_count) ELSE Int64(0) END AS count(Int64(1))
+            Aggregate: groupBy=[[a.id]], aggr=[[sum(__simjoin_count)]]
+              SimJoin Inner counts by left: [a.id, __simjoin_count] over t AS a [id, toks], u AS b [toks]
+          Aggregate: groupBy=[[t.id]], aggr=[[count(Int64(1))]]
+            t [id]
+    "#);
+    declines!(format!("SELECT id, sum(other) FROM {union} GROUP BY id"));
+    declines!("SELECT count(*) FROM (SELECT id FROM t UNION ALL SELECT id FROM u)");
+    Ok(())
+}
