@@ -26,7 +26,7 @@ use crate::functions::{
 pub use crate::plan::recognise::unanalyzed::restored;
 use crate::plan::{
     KeepUnanalyzed, LiftConditions, MarkSimilarityJoins, NumberAliases, PairFunction,
-    PairFunctionPlanner, RestoreUnanalyzed, SimJoinQueryPlanner, insist, marker_functions,
+    PairFunctionPlanner, RestoreUnanalyzed, SimJoinQueryPlanner, insist, internal_functions,
 };
 use crate::set::{Measure, SetFamily};
 use crate::sql::{restore_definition, rewrite_sql_with_dialect};
@@ -181,7 +181,7 @@ fn install_parts_of(
     // A second one, of a builder that had the parts, is never asked.
     builder.relation_planners().get_or_insert_default().push(Arc::new(PairFunctionPlanner));
     let present = builder.scalar_functions().get_or_insert_default();
-    for function in functions::all().into_iter().chain(marker_functions()) {
+    for function in functions::all().into_iter().chain(internal_functions()) {
         let same_name = present.iter().find(|other| shares_name(other, &function));
         match same_name {
             None => present.push(function),

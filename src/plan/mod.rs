@@ -8,7 +8,7 @@
 //! ```
 //!
 //! `recognise` finds similarity predicates: `unanalyzed` keeps marked joins from an optimizer that
-//! runs first, `predicate` says what a similarity predicate is and which threshold it comes to, `cost` chooses between a hash join and the operator, `declined` shows in EXPLAIN why a
+//! runs first, `bands` makes keys of conditions by which two values are near, `predicate` says what a similarity predicate is and which threshold it comes to, `cost` chooses between a hash join and the operator, `declined` shows in EXPLAIN why a
 //! join was left alone. `rewrite` holds the passes over the node, the last of which, `narrow`,
 //! drops columns that the others free. `sources` leaves computing an argument to the operator.
 //! `readings` says what two readings of one input have in common; `distribute` shares a join among
@@ -40,7 +40,7 @@ pub use physical::SimJoinPlanner;
 pub use planner::SimJoinQueryPlanner;
 pub use recognise::{
     KeepUnanalyzed, MarkSimilarityJoins, RestoreUnanalyzed, SimilarityJoinDeclinedExec, insist,
-    marker_functions,
+    internal_functions,
 };
 pub use relations::{
     ClauseWords, LiftConditions, NearestNode, PairFunction, PairFunctionPlanner, PairsNode,

@@ -20,7 +20,7 @@ use super::{SimJoinLogicalCodec, SimJoinPhysicalCodec};
 use datafusion_simjoin::config::SimJoinOptions;
 use datafusion_simjoin::functions;
 use datafusion_simjoin::install_parts;
-use datafusion_simjoin::plan::{ClusterPlanning, marker_functions};
+use datafusion_simjoin::plan::{ClusterPlanning, internal_functions};
 use simjoin_files::storage::DataDirs;
 use simjoin_files::{FilePlanner, with_trusted_bounds};
 
@@ -89,7 +89,7 @@ pub fn function_registry() -> BallistaFunctionRegistry {
     let mut registry = BallistaFunctionRegistry::default();
     let nested = datafusion::functions_nested::all_default_nested_functions();
     let ours = functions::all().into_iter().chain([functions::levenshtein()]);
-    for function in nested.into_iter().chain(ours).chain(marker_functions()) {
+    for function in nested.into_iter().chain(ours).chain(internal_functions()) {
         for alias in function.aliases() {
             registry.scalar_functions.insert(alias.clone(), Arc::clone(&function));
         }

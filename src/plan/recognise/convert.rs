@@ -14,6 +14,7 @@ use datafusion::logical_expr::{BinaryExpr, Expr, Filter, Join, LogicalPlan, Oper
 
 use crate::families::Families;
 use crate::plan::logical::SetSimilarityJoin;
+use crate::plan::recognise::bands::block_by_bands;
 use crate::plan::recognise::conjuncts::{Candidate, Conjuncts};
 use crate::plan::recognise::context::Context;
 use crate::plan::recognise::cost::OperatorChoice;
@@ -382,7 +383,7 @@ impl Converter<'_> {
                 Some(OperatorChoice::Operator(reason)) => Some(reason.clone()),
             }
         };
-        Ok(Conversion::Node(Box::new(SetSimilarityJoin {
+        let node = block_by_bands(SetSimilarityJoin {
             left: Arc::clone(&join.left),
             right: Arc::clone(&join.right),
             shared: None,
@@ -401,7 +402,8 @@ impl Converter<'_> {
             need: Need::Rows,
             output: output_of(join),
             schema: Arc::clone(&join.schema),
-        })))
+        })?;
+        Ok(Conversion::Node(Box::new(node)))
     }
 }
 

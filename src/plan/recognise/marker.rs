@@ -66,7 +66,7 @@ const NEAREST_FUNCTIONS: [&str; 4] =
     [COUNT_FUNCTION, DISTANCE_FUNCTION, SIMILARITY_FUNCTION, CANDIDATES_FUNCTION];
 
 /// The internal functions, to be registered in a session.
-pub fn functions() -> Vec<Arc<ScalarUDF>> {
+pub(crate) fn functions() -> Vec<Arc<ScalarUDF>> {
     [&*MARKER, &*WRAPPER].into_iter().chain(&*NEAREST).map(Arc::clone).collect()
 }
 

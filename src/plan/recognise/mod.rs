@@ -1,5 +1,6 @@
 //! Recognising similarity joins in a logical plan.
 
+mod bands;
 mod candidates;
 mod conjuncts;
 pub(crate) mod context;
@@ -14,6 +15,15 @@ pub(crate) mod rest;
 pub(crate) mod unanalyzed;
 mod union;
 
+use std::sync::Arc;
+
+use datafusion::logical_expr::ScalarUDF;
+
 pub use declined::SimilarityJoinDeclinedExec;
-pub use marker::{MarkSimilarityJoins, functions as marker_functions, insist};
+pub use marker::{MarkSimilarityJoins, insist};
 pub use unanalyzed::{KeepUnanalyzed, RestoreUnanalyzed};
+
+/// The functions that plans have between themselves, to be registered in a session.
+pub fn internal_functions() -> Vec<Arc<ScalarUDF>> {
+    marker::functions().into_iter().chain(bands::functions()).collect()
+}

@@ -11,6 +11,7 @@ use datafusion::logical_expr::{
     BinaryExpr, Cast, Expr, Filter, Join, JoinConstraint, LogicalPlan, Operator, Projection,
 };
 
+use super::bands::block_by_bands;
 use super::candidates::candidates;
 use super::marker::internal_call;
 use super::necessary::Condition;
@@ -262,7 +263,7 @@ pub(super) fn as_similarity_join(
             return plan_err!("NEAREST cannot run: {reason}; a correct example: {EXAMPLE}");
         }
     };
-    Ok(Some(SetSimilarityJoin {
+    let node = SetSimilarityJoin {
         left: Arc::clone(&node.left),
         right: Arc::clone(&node.right),
         shared: None,
@@ -278,7 +279,8 @@ pub(super) fn as_similarity_join(
         need: Need::Nearest(nearest_of(node)?),
         output: output_of(&join),
         schema: Arc::clone(&join.schema),
-    }))
+    };
+    block_by_bands(node).map(Some)
 }
 
 /// A filter above a join with nearest rows, with its conditions of left rows below the join: they leave

@@ -1,5 +1,6 @@
 //! Statements by the functions of each family, held against nested loops.
 
+mod bands;
 mod cosine;
 #[path = "../../../tests/draw/texts.rs"]
 #[allow(dead_code, unreachable_pub)]

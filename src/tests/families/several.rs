@@ -15,7 +15,7 @@ use crate::session::install;
 use crate::tests::statements::{Setup, Way, oracle, pick, plan_and_rows, sorted};
 
 /// A session of DataFusion with the functions of this crate.
-fn nested_loops() -> SessionContext {
+pub(super) fn nested_loops() -> SessionContext {
     let context = oracle();
     all().into_iter().for_each(|function| context.register_udf(function.as_ref().clone()));
     context

@@ -45,7 +45,7 @@ use datafusion_simjoin::families;
 use datafusion_simjoin::functions;
 use datafusion_simjoin::internals::shuffle::{AxisGridExec, AxisHistogramExec};
 use datafusion_simjoin::nearest::{BestPairsExec, NearestJoinExec};
-use datafusion_simjoin::plan::{SimilarityJoinDeclinedExec, marker_functions};
+use datafusion_simjoin::plan::{SimilarityJoinDeclinedExec, internal_functions};
 use simjoin_files::{Pipes, watch_plan};
 
 /// The version of the messages. It grows with every change of them.
@@ -180,7 +180,7 @@ impl PhysicalExtensionCodec for SimJoinPhysicalCodec {
 
     fn try_decode_udf(&self, name: &str, buf: &[u8]) -> Result<Arc<ScalarUDF>> {
         // Names that the executor's registry does not have come here.
-        let ours = || functions::all().into_iter().chain(marker_functions());
+        let ours = || functions::all().into_iter().chain(internal_functions());
         match ours().find(|function| function.name() == name) {
             Some(function) => Ok(function),
             None => self.inner.try_decode_udf(name, buf),
