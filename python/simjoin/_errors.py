@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import os
 import sys
 import warnings
@@ -48,9 +49,15 @@ class InternalError(Error):
     """A defect of simjoin, a panic of the engine among them. Please report it."""
 
 
+def did_you_mean(name: str, known: Sequence[str]) -> str:
+    """Gives the beginning of a hint, with the known name that is nearest to a name, if any is."""
+    near = difflib.get_close_matches(name, known, n=1)
+    return f"did you mean {near[0]}? " if near else ""
+
+
 def no_column(name: str, known: Sequence[str]) -> PlanError:
     """Gives the error for a column that a frame has not."""
-    hint = f"its columns are {', '.join(known) or 'none'}"
+    hint = f"{did_you_mean(name, known)}its columns are {', '.join(known) or 'none'}"
     parent = name.partition(".")[0]
     if "(" in name:
         hint = (

@@ -197,7 +197,7 @@ def test_results_equal_nested_loops(chunk: int) -> None:
                 lefts.add(i)
                 rights.add(j)
                 linked.append((i, j, value))
-        answer = simjoin.link(frame, make(case.kind, case.b), "v", **run)
+        answer = simjoin.match(frame, make(case.kind, case.b), "v", **run)
         assert rows_of(answer) == sorted(linked), (seed, vars(case))
 
 
