@@ -14,17 +14,11 @@ from ._errors import PlanError
 from ._kinds import Kind
 from ._measures import Options, number
 
-#: A weight, alone, behind a measure, or between a measure and a tokenizer.
-Weight = float | tuple[str, float] | tuple[str, float, str]
-#: The compared column, or columns with weights; of two frames also pairs of columns.
-On = str | Mapping[str, Weight] | None
-OnBoth = (
-    str
-    | Mapping[str, Weight]
-    | Mapping[tuple[str, str], Weight]
-    | Mapping[str | tuple[str, str], Weight]
-    | None
-)
+#: The compared column, or columns with weights: dictionaries that are made before they are given
+#: have values of several types, which a type of weights would refuse.
+On = str | Mapping[str, Any] | None
+#: Of two frames: keys may be pairs of columns.
+OnBoth = str | Mapping[Any, Any] | None
 
 _FORMS = (
     "a weight, 0.5, a measure and a weight, ('jaccard', 0.5), or a tokenizer too, "

@@ -7,6 +7,7 @@ import os
 import sys
 import warnings
 from collections.abc import Sequence
+from contextvars import ContextVar
 
 
 class Error(Exception):
@@ -76,8 +77,17 @@ class SimjoinWarning(UserWarning):
     """A probable mistake, such as a threshold that no pair can reach."""
 
 
+#: Whether the thresholds of joins are bounds that the engine derives from one that is checked.
+has_derived_bounds: ContextVar[bool] = ContextVar("simjoin_has_derived_bounds", default=False)
+
+
 def warn(text: str) -> None:
-    """Warns of a probable mistake at the place that called simjoin."""
+    """Warns of a probable mistake at the place that called simjoin.
+
+    Bounds that no pair satisfies are none where the engine derives them.
+    """
+    if has_derived_bounds.get() and text.startswith("no pair can satisfy"):
+        return
     here = os.path.dirname(__file__)
     level, frame = 1, sys._getframe(0)
     while frame.f_back is not None and frame.f_code.co_filename.startswith(here):

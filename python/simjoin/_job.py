@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from contextvars import Token
 from dataclasses import dataclass
 
 from ._compared import Compared, Comparison
 from ._context import Context, default_context
-from ._errors import PlanError, no_column
+from ._errors import PlanError, has_derived_bounds, no_column
 from ._kinds import ROW, Kind
 from ._measures import EQUAL, Measure, measure_of, only_bits, threshold_of, tokens_of
 
@@ -36,19 +37,26 @@ class Score:
             left, right = (tokens_of(self.column.options.tokenizer, own) for own in (left, right))
         return f"{self.measure.function}({left}, {right})"
 
+    def number(self, a: str = "a", b: str = "b") -> str:
+        """Gives the value; NaN, which joins take for a missing value, is missing."""
+        value = self.value(a, b)
+        if self.measure.family != "vector":
+            return value
+        return f"nullif({value}, CAST('NaN' AS DOUBLE))"
+
     def shown(self, a: str = "a", b: str = "b") -> str:
         """Gives the score; that of a missing value is missing."""
-        return self.measure.shown(self.value(a, b))
+        return self.measure.shown(self.number(a, b))
 
-    def weighted(self, a: str, b: str) -> str:
-        """Gives the part of a weighted sum, in which missing values count as 0."""
+    def weighted(self, value: str, a: str = "a", b: str = "b") -> str:
+        """Gives the part of a weighted sum, in which a missing value counts as 0."""
         weight = self.column.weight
         if self.measure is EQUAL:
             return f"CASE WHEN {a}.x{self.place} = {b}.x{self.place} THEN {weight!r} ELSE 0.0 END"
         if self.measure.is_complement:
-            # The engine finds bounds of the function where nothing but the function is replaced.
-            return f"{weight!r} * (1 - coalesce({self.value(a, b)}, 1.0))"
-        return f"{weight!r} * coalesce({self.value(a, b)}, 0.0)"
+            # Bounds follow where only the function is replaced, and not the difference.
+            return f"{weight!r} * (1 - coalesce({value}, 1.0))"
+        return f"{weight!r} * coalesce({value}, 0.0)"
 
 
 @dataclass(frozen=True)
@@ -66,7 +74,7 @@ class Condition:
         """Gives what the threshold bounds, as an expression of SQL."""
         if not self.is_weighted:
             return self.scores[0].value(a, b)
-        return " + ".join(score.weighted(a, b) for score in self.scores)
+        return " + ".join(score.weighted(score.number(a, b), a, b) for score in self.scores)
 
     def shown(self, value: str) -> str:
         """Gives the score of such a value, as an expression of SQL."""
@@ -75,8 +83,12 @@ class Condition:
     @property
     def text(self) -> str:
         """The condition of rows of the tables ``a`` and ``b``."""
+        value = self.value()
+        if self.is_weighted:
+            # Of functions as they are bounds follow.
+            value = " + ".join(score.weighted(score.value()) for score in self.scores)
         equal = "".join(f" AND a.k{key} = b.k{key}" for key in range(self.keys))
-        return f"{self.value()} {'<=' if self.measure.is_distance else '>='} $t{equal}"
+        return f"{value} {'<=' if self.measure.is_distance else '>='} $t{equal}"
 
     def parts(self, a: str = "a", b: str = "b") -> str:
         """Gives the columns ``p0``, ``p1``, … of a weighted sum, each behind a comma."""
@@ -96,11 +108,14 @@ class Job:
     def __init__(self, context: Context | None) -> None:
         self.context = context or default_context()
         self._tables: list[str] = []
+        self._token: Token[bool] | None = None
 
     def __enter__(self) -> Job:
         return self
 
     def __exit__(self, *_: object) -> None:
+        if self._token is not None:
+            has_derived_bounds.reset(self._token)
         for table in self._tables:
             self.context.deregister(table)
 
@@ -173,6 +188,7 @@ class Job:
         if compared.is_weighted:
             is_symmetric = all(score.measure.is_symmetric for score in scores)
             name, measure = "the sum", Measure("+", "sum", is_symmetric=is_symmetric)
+            self._token = has_derived_bounds.set(True)
         bound = threshold_of(name, measure, compared.options)
         return Condition(scores, measure, compared.is_weighted, bound, keys)
 
