@@ -12,6 +12,7 @@ a dictionary or a list, and gives back the kind that came in:
 
 from . import _native, plot
 from ._context import Context, connect
+from ._duplicates import clusters, deduplicate, near_duplicates
 from ._errors import (
     Error,
     ExecutionError,
@@ -25,7 +26,7 @@ from ._errors import (
 )
 from ._extension import Extension
 from ._frame import Explained, Frame, Schema
-from ._verbs import clusters, deduplicate, join, link, near_duplicates, nearest
+from ._links import join, link, match, nearest
 
 __version__ = _native.__version__
 
@@ -49,6 +50,7 @@ __all__ = [
     "deduplicate",
     "join",
     "link",
+    "match",
     "near_duplicates",
     "nearest",
     "plot",

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import difflib
 import os
 import sys
 import warnings
 from collections.abc import Sequence
+from contextvars import ContextVar
 
 
 class Error(Exception):
@@ -48,9 +50,15 @@ class InternalError(Error):
     """A defect of simjoin, a panic of the engine among them. Please report it."""
 
 
+def did_you_mean(name: str, known: Sequence[str]) -> str:
+    """Gives the beginning of a hint, with the known name that is nearest to a name, if any is."""
+    near = difflib.get_close_matches(name, known, n=1)
+    return f"did you mean {near[0]}? " if near else ""
+
+
 def no_column(name: str, known: Sequence[str]) -> PlanError:
     """Gives the error for a column that a frame has not."""
-    hint = f"its columns are {', '.join(known) or 'none'}"
+    hint = f"{did_you_mean(name, known)}its columns are {', '.join(known) or 'none'}"
     parent = name.partition(".")[0]
     if "(" in name:
         hint = (
@@ -69,8 +77,17 @@ class SimjoinWarning(UserWarning):
     """A probable mistake, such as a threshold that no pair can reach."""
 
 
+#: Whether the thresholds of joins are bounds that the engine derives from one that is checked.
+has_derived_bounds: ContextVar[bool] = ContextVar("simjoin_has_derived_bounds", default=False)
+
+
 def warn(text: str) -> None:
-    """Warns of a probable mistake at the place that called simjoin."""
+    """Warns of a probable mistake at the place that called simjoin.
+
+    Bounds that no pair satisfies are none where the engine derives them.
+    """
+    if has_derived_bounds.get() and text.startswith("no pair can satisfy"):
+        return
     here = os.path.dirname(__file__)
     level, frame = 1, sys._getframe(0)
     while frame.f_back is not None and frame.f_code.co_filename.startswith(here):

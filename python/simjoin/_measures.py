@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any
 
-from ._errors import PlanError
+from ._errors import PlanError, did_you_mean
 
 
 @dataclass(frozen=True)
@@ -25,6 +25,8 @@ class Measure:
     is_symmetric: bool = True
     #: The measure is a similarity: 1 minus the distance that the function gives.
     is_complement: bool = False
+    #: Of measures that are no similarities up to 1: the name of one of the same values.
+    similarity: str | None = None
 
     @property
     def bound(self) -> str:
@@ -44,12 +46,19 @@ _SETS = {
     "set_cosine": Measure("set_cosine", "set", threshold=0.8),
     "overlap_coefficient": Measure("overlap_coefficient", "set", threshold=0.8),
     "containment": Measure("containment", "set", threshold=0.8, is_symmetric=False),
-    "overlap": Measure("overlap", "set"),
+    "overlap": Measure("overlap", "set", similarity="overlap_coefficient"),
 }
+
+
+def _edits(function: str) -> Measure:
+    """Gives the measure of a function that counts edits."""
+    return Measure(function, "string", is_distance=True, similarity="levenshtein_similarity")
+
+
 _STRINGS = {
-    "levenshtein": Measure("levenshtein", "string", is_distance=True),
-    "damerau_levenshtein": Measure("damerau_levenshtein", "string", is_distance=True),
-    "hamming": Measure("hamming", "string", is_distance=True),
+    "levenshtein": _edits("levenshtein"),
+    "damerau_levenshtein": _edits("damerau_levenshtein"),
+    "hamming": _edits("hamming"),
     "levenshtein_similarity": Measure("levenshtein_similarity", "string", threshold=0.8),
     "indel_similarity": Measure("indel_similarity", "string", threshold=0.8),
     "jaro": Measure("jaro_similarity", "string", threshold=0.9),
@@ -57,13 +66,22 @@ _STRINGS = {
     "jaro_winkler": Measure("jaro_winkler_similarity", "string", threshold=0.9),
     "jaro_winkler_similarity": Measure("jaro_winkler_similarity", "string", threshold=0.9),
 }
+
+
+def _vectors(function: str, is_distance: bool = True) -> Measure:
+    """Gives the measure of a function of vectors whose values have other bounds than 0 and 1."""
+    return Measure(function, "vector", is_distance=is_distance, similarity="cosine_similarity")
+
+
 _VECTORS = {
-    "euclidean": Measure("array_distance", "vector", is_distance=True),
-    "cosine": Measure("cosine_distance", "vector", is_distance=True),
-    "cosine_distance": Measure("cosine_distance", "vector", is_distance=True),
+    "euclidean": _vectors("array_distance"),
+    "cosine": _vectors("cosine_distance"),
+    "cosine_distance": _vectors("cosine_distance"),
     "cosine_similarity": Measure("cosine_distance", "vector", is_distance=True, is_complement=True),
-    "inner_product": Measure("inner_product", "vector"),
+    "inner_product": _vectors("inner_product", is_distance=False),
 }
+#: Whether two values are equal, which has a place in a weighted sum alone.
+EQUAL = Measure("equal", "equality")
 
 
 @dataclass(frozen=True)
@@ -78,26 +96,55 @@ class Options:
     at_most: float | None
 
 
-def measure_of(options: Options, family: str, column: str, kind: str) -> tuple[str, Measure]:
-    """Gives the measure for a column of a family, with its name."""
+def measure_of(
+    options: Options, family: str, column: str, kind: str, weight: float | None = None
+) -> tuple[str, Measure]:
+    """Gives the measure for a column of a family, with its name.
+
+    With a weight it is one that has a place in a weighted sum.
+    """
+    if weight is not None and options.measure == "equal":
+        return "equal", EQUAL
     name = options.measure or ("euclidean" if family == "vector" else "jaccard")
-    families = {"text": _SETS | _STRINGS, "set": _SETS, "vector": _VECTORS}
-    if family == "integers":
-        measure = _SETS.get(name) or _VECTORS.get(name)
-        known = [*_SETS, *_VECTORS]
-    elif family in families:
-        measure, known = families[family].get(name), list(families[family])
-    else:
-        raise PlanError(f"the column {column} is a {kind}, which has no similarity", _way(kind))
+    families = {
+        "text": _SETS | _STRINGS,
+        "set": _SETS,
+        "vector": _VECTORS,
+        "integers": _VECTORS | _SETS,
+    }
+    if family not in families:
+        way = "" if weight is None else f"give ('equal', {weight}) to compare as they are; "
+        raise PlanError(
+            f"the column {column} is a {kind}, which has no similarity", way + _way(kind)
+        )
+    measure = families[family].get(name)
     if measure is None:
         noun = {"vector": "vectors", "text": "texts"}.get(family, "sets")
+        known = list(families[family])
+        if weight is not None:
+            known = [
+                *(own for own, found in families[family].items() if _has_place(own, found)),
+                "equal",
+            ]
         raise PlanError(
             f"the column {column} ({kind}) has no measure {name!r}",
-            f"the measures of {noun} are {', '.join(known)}",
+            f"{did_you_mean(name, known)}the measures of {noun} are {', '.join(known)}",
+        )
+    if weight is not None and not _has_place(name, measure):
+        what = "a distance" if measure.is_distance else "not bounded by 1"
+        raise PlanError(
+            f"the column {column} ({kind}) would have the measure {name}, which is {what}: a "
+            "weighted sum is made of similarities",
+            f"on={{{column!r}: ({measure.similarity!r}, {weight})}}",
         )
     if name == "cosine" and measure.family == "vector" and options.at_least is not None:
         measure = _VECTORS["cosine_similarity"]
     return name, measure
+
+
+def _has_place(name: str, measure: Measure) -> bool:
+    """Tells whether a weighted sum takes the measure; ``cosine`` is a similarity there."""
+    return measure.similarity is None or name == "cosine"
 
 
 def _way(kind: str) -> str:
@@ -153,11 +200,11 @@ def threshold_of(name: str, measure: Measure, options: Options) -> float:
             f"give {keyword}, such as {keyword}={_example(measure)}"
             + (", or at_least, such as at_least=0.9" if name == "cosine" else ""),
         )
-    bound = _number(given)
+    bound = number(given)
     return greatest_distance(bound) if measure.is_complement else bound
 
 
-def _number(given: Any) -> float:
+def number(given: Any) -> float:
     """Gives a threshold of any type of numbers, those of NumPy among them, as one of Python's."""
     if isinstance(given, bool) or not isinstance(given, Real):
         raise PlanError(f"the threshold {given!r} is no number")
@@ -221,7 +268,7 @@ def _double(key: int) -> float:
 
 
 def tokens_of(tokenizer: str | None, value: str) -> str:
-    """Gives the expression of a text's tokens."""
+    """Gives the expression of a text's tokens, without a tokenizer of its runs of 3 characters."""
     name, _, length = (tokenizer or "qgrams:3").partition(":")
     if name in ("words", "word_tokens") and not length:
         return f"word_tokens({value})"

@@ -49,6 +49,9 @@ def _frame(columns: dict[str, list]) -> Any:
     return context.table("t")
 
 
+#: How rows are joined.
+HOWS = ["inner", "left", "right", "full", "semi", "anti"]
+
 #: How each kind of frame is made of columns.
 KINDS = {
     "pandas": _pandas,
@@ -160,3 +163,69 @@ def random_set(rng: random.Random) -> list | None:
         return None
     values = [rng.randrange(12) for _ in range(rng.randrange(0, 8))]
     return [None if rng.random() < 0.05 else value for value in values]
+
+
+def joined(how: str, lefts: int, rights: int, pairs: list[tuple], scores: int = 1) -> list[tuple]:
+    """Gives the rows of a join of which the pairs, with scores, are known, in the verbs' order."""
+    matched, partners = {pair[0] for pair in pairs}, {pair[1] for pair in pairs}
+    if how == "semi":
+        return [(i,) for i in range(lefts) if i in matched]
+    if how == "anti":
+        return [(i,) for i in range(lefts) if i not in matched]
+    rows = list(pairs)
+    missing = (None,) * scores
+    if how in ("left", "full"):
+        rows += [(i, None, *missing) for i in range(lefts) if i not in matched]
+    if how in ("right", "full"):
+        rows += [(None, j, *missing) for j in range(rights) if j not in partners]
+    return sorted(rows, key=lambda row: (row[0] is None, row[0] or 0, row[1] or 0))
+
+
+def components(count: int, pairs: list[tuple]) -> list[int]:
+    """Gives the least row that pairs connect with each row."""
+    label = list(range(count))
+    changed = True
+    while changed:
+        changed = False
+        for i, j, *_ in pairs:
+            least = min(label[i], label[j])
+            changed |= label[i] != least or label[j] != least
+            label[i] = label[j] = least
+    return label
+
+
+def representatives(order: list[int], pairs: list[tuple]) -> tuple[list[int], list[tuple]]:
+    """Gives the rows that stay, and for each other one the pair with the row it goes for.
+
+    Rows are looked at in the order that is given.
+    """
+    partner: dict[int, dict[int, tuple]] = {}
+    for i, j, *scores in pairs:
+        for row, other in ((i, j), (j, i)):
+            best = partner.setdefault(row, {}).get(other)
+            # Of two scores that are equal, that of the row with the other one.
+            if best is None or scores[0] > best[0] or (scores[0] == best[0] and row == i):
+                partner[row][other] = tuple(scores)
+    kept: list[int] = []
+    told = []
+    for i in order:
+        similar = [k for k in kept if k in partner.get(i, {})]
+        if similar:
+            first = max(similar, key=lambda k: partner[i][k][0])
+            told.append((i, first, *partner[i][first]))
+        else:
+            kept.append(i)
+    return sorted(kept), sorted(told)
+
+
+def one_to_one(pairs: list[tuple]) -> list[tuple]:
+    """Gives the pairs that are left where each row has one partner, from the best pair on."""
+    lefts: set[int] = set()
+    rights: set[int] = set()
+    found = []
+    for pair in sorted(pairs, key=lambda pair: (-pair[2], pair[0], pair[1])):
+        if pair[0] not in lefts and pair[1] not in rights:
+            lefts.add(pair[0])
+            rights.add(pair[1])
+            found.append(pair)
+    return sorted(found)

@@ -27,7 +27,7 @@ def test_a_matrix_of_bits_is_refused(kind: str) -> None:
         lambda: simjoin.near_duplicates({"f": bits}, "f", measure="overlap", at_least=1),
         lambda: simjoin.clusters(bits, at_least=0.7),
         lambda: simjoin.deduplicate({"f": bits.tolist()}, "f", 0.7),
-        lambda: simjoin.link({"f": bits}, {"f": [[1, 2, 3]]}, "f", 0.7),
+        lambda: simjoin.match({"f": bits}, {"f": [[1, 2, 3]]}, "f", 0.7),
         lambda: simjoin.join({"f": [[1, 2, 3]]}, {"f": bits}, "f", 0.7),
         lambda: simjoin.nearest({"f": bits}, on="f", k=2),
     ):

@@ -5,12 +5,26 @@ from __future__ import annotations
 import random
 
 import pytest
-from conftest import CASES, KINDS, MEASURES, make, random_set, random_text, rows_of, score, tokens
+from conftest import (
+    CASES,
+    HOWS,
+    KINDS,
+    MEASURES,
+    components,
+    joined,
+    make,
+    one_to_one,
+    random_set,
+    random_text,
+    representatives,
+    rows_of,
+    score,
+    tokens,
+)
 
 import simjoin
 
 TOKENIZERS = ["qgrams:1", "qgrams:2", "qgrams:3", "words", "shingles:2"]
-HOWS = ["inner", "left", "right", "full", "semi", "anti"]
 
 
 class Case:
@@ -91,19 +105,14 @@ def context(name: str) -> simjoin.Context:
 
 
 def expected_join(case: Case) -> list[tuple]:
-    pairs = case.matches(case.a, case.b)
     a, b = case.a["n"], case.b["n"]
-    matched, partners = {i for i, _, _ in pairs}, {j for _, j, _ in pairs}
-    if case.how == "semi":
-        return [(a[i],) for i in range(len(a)) if i in matched]
-    if case.how == "anti":
-        return [(a[i],) for i in range(len(a)) if i not in matched]
-    rows = [(a[i], b[j], value) for i, j, value in pairs]
-    if case.how in ("left", "full"):
-        rows += [(a[i], None, None) for i in range(len(a)) if i not in matched]
-    if case.how in ("right", "full"):
-        rows += [(None, b[j], None) for j in range(len(b)) if j not in partners]
-    return rows
+    rows = joined(case.how, len(a), len(b), case.matches(case.a, case.b))
+    if case.how in ("semi", "anti"):
+        return [(a[i],) for (i,) in rows]
+    return [
+        (None if i is None else a[i], None if j is None else b[j], *scores)
+        for i, j, *scores in rows
+    ]
 
 
 def ordered(rows: list[tuple]) -> list[tuple]:
@@ -116,7 +125,7 @@ def test_joins_equal_nested_loops(chunk: int) -> None:
     for seed in range(chunk, CASES, 10):
         case = Case(seed)
         expected = expected_join(case)
-        joined = simjoin.join(
+        answer = simjoin.join(
             make(case.kind, case.a),
             make(case.kind, case.b),
             "v",
@@ -127,23 +136,11 @@ def test_joins_equal_nested_loops(chunk: int) -> None:
         # The columns of a, those of b and the score.
         rows = [
             (row[2],) if case.how in ("semi", "anti") else (row[2], row[5], row[6])
-            for row in rows_of(joined)
+            for row in rows_of(answer)
         ]
         assert ordered(rows) == ordered(expected), (seed, vars(case))
         total += len(rows)
     assert total > 0 or CASES < 100
-
-
-def components(count: int, pairs: list[tuple[int, int, float]]) -> list[int]:
-    label = list(range(count))
-    changed = True
-    while changed:
-        changed = False
-        for i, j, _ in pairs:
-            least = min(label[i], label[j])
-            changed |= label[i] != least or label[j] != least
-            label[i] = label[j] = least
-    return label
 
 
 @pytest.mark.parametrize("chunk", range(10))
@@ -163,42 +160,18 @@ def test_results_equal_nested_loops(chunk: int) -> None:
         expected = [(case.a["n"][i], label[i], label.count(label[i])) for i in range(len(label))]
         assert [row[2:] for row in clustered] == expected, (seed, vars(case))
 
-        partner: dict[int, dict[int, float]] = {}
-        for i, j, value in pairs:
-            partner.setdefault(i, {})[j] = max(value, partner.get(i, {}).get(j, 0))
-            partner.setdefault(j, {})[i] = max(value, partner.get(j, {}).get(i, 0))
         order = list(range(len(label)))
         if seed % 2:
             order.reverse()
-        kept: list[int] = []
-        told = []
-        for i in order:
-            similar = [(partner.get(i, {})[k], k) for k in kept if k in partner.get(i, {})]
-            if similar:
-                best = max(value for value, _ in similar)
-                first = next(k for k in kept if (best, k) in similar)
-                told.append((i, first, best))
-            else:
-                kept.append(i)
+        kept, told = representatives(order, pairs)
         result, audit = simjoin.deduplicate(
             frame, "v", keep="last" if seed % 2 else "first", audit=True, **run
         )
-        assert [row[2] for row in rows_of(result)] == [case.a["n"][i] for i in sorted(kept)], seed
-        assert rows_of(audit) == sorted(told), (seed, vars(case))
+        assert [row[2] for row in rows_of(result)] == [case.a["n"][i] for i in kept], seed
+        assert rows_of(audit) == told, (seed, vars(case))
 
-        candidates = sorted(
-            case.matches(case.a, case.b), key=lambda pair: (-pair[2], pair[0], pair[1])
-        )
-        lefts: set[int] = set()
-        rights: set[int] = set()
-        linked = []
-        for i, j, value in candidates:
-            if i not in lefts and j not in rights:
-                lefts.add(i)
-                rights.add(j)
-                linked.append((i, j, value))
-        answer = simjoin.link(frame, make(case.kind, case.b), "v", **run)
-        assert rows_of(answer) == sorted(linked), (seed, vars(case))
+        answer = simjoin.match(frame, make(case.kind, case.b), "v", **run)
+        assert rows_of(answer) == one_to_one(case.matches(case.a, case.b)), (seed, vars(case))
 
 
 def test_vectors_equal_nested_loops() -> None:

@@ -21,7 +21,7 @@ def test_the_kind_that_came_in_is_given_back(kind: str) -> None:
     pairs = simjoin.near_duplicates(frame, "text", 0.8, id="id", columns="text")
     kept, audit = simjoin.deduplicate(frame, "text", 0.8, keep="longest", audit=True, id="id")
     clustered = simjoin.clusters(frame, "text", 0.8)
-    linked = simjoin.link(frame, make(kind, COLUMNS), "text", 0.8, keys="lang", id="id")
+    linked = simjoin.match(frame, make(kind, COLUMNS), "text", 0.8, keys="lang", id="id")
     joined = simjoin.join(frame, make(kind, COLUMNS), "text", 0.8, how="left")
     for result in (pairs, kept, audit, clustered, linked, joined):
         assert type(result) is type(frame), kind

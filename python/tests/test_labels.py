@@ -29,7 +29,7 @@ def test_a_part_of_a_frame_keeps_its_labels() -> None:
     kept, audit = simjoin.deduplicate(part, "text", 0.8, keep="last", audit=True)
     assert list(kept.index) == [2, 3, 4, 5]
     assert audit.values.tolist() == [[1, 3, 0.9]]
-    linked = simjoin.link(part, df, "text", 0.95)
+    linked = simjoin.match(part, df, "text", 0.95)
     assert linked.left.tolist() == [1, 2, 3, 4, 5]
     assert linked.right.tolist() == [1, 2, 3, 0, 5]
     near = simjoin.nearest(df[df.n == 4], part[part.n < 4], "text", how="left")
@@ -66,7 +66,7 @@ def test_labels_that_do_not_tell_rows_are_refused() -> None:
     for call in (
         lambda: simjoin.near_duplicates(df, "text"),
         lambda: simjoin.clusters(df, "text"),
-        lambda: simjoin.link(frame(), df, "text"),
+        lambda: simjoin.match(frame(), df, "text"),
         lambda: simjoin.nearest(df, on="text"),
         lambda: simjoin.deduplicate(df, "text", audit=True),
     ):

@@ -231,7 +231,7 @@ def test_verbs_keep_the_order(source: Callable[[], Any]) -> None:
     both = [(row, other) for row in range(ROWS) for other in (row % HALF, row % HALF + HALF)]
     assert [(row[0], row[2]) for row in joined] == both
 
-    linked = rows_of(simjoin.link(source(), source(), **options))
+    linked = rows_of(simjoin.match(source(), source(), **options))
     assert [row[0] for row in linked] == list(range(ROWS))
     assert all((left - right) % HALF == 0 for left, right, _ in linked)
 

@@ -61,7 +61,7 @@ def test_similarities_are_those_of_the_textbook() -> None:
 def test_names_are_linked() -> None:
     ours = {"name": ["Martha Dwayne", "Jon Smith", "Ann Poe"]}
     theirs = {"name": ["John Smith", "Marhta Duane"]}
-    linked = simjoin.link(ours, theirs, "name", measure="jaro_winkler", at_least=0.85)
+    linked = simjoin.match(ours, theirs, "name", measure="jaro_winkler", at_least=0.85)
     assert linked["left"] == [0, 1]
     assert linked["right"] == [1, 0]
     kept = simjoin.deduplicate(["abcd", "abce", "xyz"], measure="damerau_levenshtein", at_most=1)

@@ -21,6 +21,7 @@ VERBS = {
     "deduplicate": simjoin.deduplicate,
     "join": lambda data, *rest, **named: simjoin.join(data, data, *rest, **named),
     "link": lambda data, *rest, **named: simjoin.link(data, data, *rest, **named),
+    "match": lambda data, *rest, **named: simjoin.match(data, data, *rest, **named),
 }
 
 
@@ -69,7 +70,7 @@ def test_cosines_of_vectors_are_similarities_with_at_least() -> None:
     joined = simjoin.join(one, other, "v", measure="cosine", at_least=0.95)
     assert joined["score"] == columns["score"]
     assert (
-        simjoin.link(one, other, "v", measure="cosine", at_least=0.95)["score"] == joined["score"]
+        simjoin.match(one, other, "v", measure="cosine", at_least=0.95)["score"] == joined["score"]
     )
     nearest = simjoin.nearest(one, other, "v", k=2, measure="cosine", at_least=0.5)
     assert nearest["right"] == [0, 2]

@@ -1,0 +1,315 @@
+"""Joins of a data frame with itself, and what becomes of the pairs, in one call each."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, overload
+
+from ._compared import On, of_one
+from ._context import Context
+from ._errors import PlanError
+from ._job import Condition, Job
+from ._kinds import ROW, Output, kind_of
+from ._measures import Options
+from ._outputs import Columns, check_distinct, listed, pairs, scores, told
+from ._sql import quoted
+
+
+def _once(condition: Condition, row: str = ROW) -> str:
+    """Gives the condition that a pair of rows of one table comes once."""
+    return f"a.{row} {'<' if condition.measure.is_symmetric else '<>'} b.{row}"
+
+
+def near_duplicates(
+    data: Any,
+    on: On = None,
+    threshold: float | None = None,
+    *,
+    measure: str | None = None,
+    at_least: float | None = None,
+    at_most: float | None = None,
+    tokenizer: str | None = None,
+    keys: Columns | None = None,
+    id: str | None = None,
+    columns: Columns | None = None,
+    context: Context | None = None,
+) -> Any:
+    """Finds the pairs of similar rows of a frame, each pair once.
+
+    Args:
+        data: A frame of any kind, the path of a file, a dictionary of columns, or a list.
+        on: The column to compare: texts, lists (as sets), or lists of floats (as vectors). Or
+            several columns by their weights, whose weighted sum is the score:
+            ``{"name": 0.5, "street": ("levenshtein_similarity", 0.3), "phone": ("equal", 0.2)}``.
+            A weight stands alone, behind a measure, or between a measure and a tokenizer:
+            ``("jaccard", 0.5, "words")``. ``equal`` is 1 or 0, of any type. Missing values count
+            as 0. Measures are similarities up to 1; ``cosine`` of vectors is one here.
+        threshold: The least similarity, which ``at_least`` names. Similarities have the default
+            0.8, Jaro's 0.9, except ``overlap``, which counts common elements. Distances have none,
+            and take theirs by its name, ``at_most``. Weights have none: ``at_least`` is the least
+            sum.
+        measure: Of texts and sets ``jaccard`` (the default), ``dice``, ``cosine``,
+            ``overlap_coefficient``, ``containment`` or ``overlap``; of texts as they are
+            ``levenshtein``, ``damerau_levenshtein``, ``hamming`` (distances),
+            ``levenshtein_similarity``, ``indel_similarity``, ``jaro`` or ``jaro_winkler``; of
+            vectors ``euclidean`` (the default; a distance), ``cosine`` (with ``at_most`` the
+            distance, with ``at_least`` the similarity, 1 - distance), ``cosine_distance``,
+            ``cosine_similarity`` or ``inner_product``.
+        at_least: The least similarity.
+        at_most: The greatest distance.
+        tokenizer: How texts become sets: ``"qgrams:3"`` (the default; runs of 3 characters, case
+            counts), ``"words"`` or ``"shingles:2"`` (runs of 2 words).
+        keys: Columns that similar rows have in common; missing values are in common with none.
+        id: The column that tells rows. By default they are told by their places, from 0, those of
+            pandas by the labels of the index, which then have to differ.
+        columns: Columns to give of both rows, with ``_left`` and ``_right`` behind their names.
+        context: The context that runs the join; by default one that all calls share.
+
+    Returns:
+        A frame of the kind that came in, with ``left``, ``right`` and ``score``, in the order of
+        the left rows, then of the right ones. Of several columns it also has the score of each,
+        ``name_score``, which is missing where a value is. Of ``containment``, which is not
+        symmetric, pairs come in both orders. Of paths and frames of simjoin it is a ``Frame``; of a
+        dictionary, one; of a list, a list.
+
+    >>> import simjoin
+    >>> titles = ["The Art of War", "The art of war", "War and Peace", "The Art of War."]
+    >>> simjoin.near_duplicates(titles, at_least=0.8)
+    [{'left': 0, 'right': 3, 'score': 0.9230769230769231}]
+    >>> simjoin.near_duplicates(titles, measure="levenshtein", at_most=2)
+    [{'left': 0, 'right': 1, 'score': 2}, {'left': 0, 'right': 3, 'score': 1}]
+    >>> people = {"name": ["Jane Doe", "Jane Do", "Joan Doe"], "phone": ["12", "12", None]}
+    >>> simjoin.near_duplicates(people, {"name": 0.5, "phone": ("equal", 0.5)}, at_least=0.8)
+    {'left': [0], 'right': [1], 'score': [0.9166666666666667], \
+'name_score': [0.8333333333333334], 'phone_score': [1.0]}
+    """
+    options = Options(measure, tokenizer, threshold, at_least, at_most)
+    with Job(context) as job:
+        kind = kind_of(data, job)
+        compared, names = of_one(on, options, kind), listed(keys)
+        table = job.table(kind, compared.lefts, names)
+        outputs = pairs(kind, kind, compared, id, columns)
+        condition = job.condition((table, table), compared, len(names))
+        answer = job.context.sql(
+            f'SELECT a.{ROW} AS "left", b.{ROW} AS "right", '
+            f"{condition.shown(condition.value())} AS score{condition.parts()} "
+            f"FROM {quoted(table)} a SIMJOIN {quoted(table)} b "
+            f'ON {condition.text} AND {_once(condition)} ORDER BY "left", "right"',
+            t=condition.threshold,
+        )
+        return kind.assemble(answer, {"left": kind, "right": kind}, outputs, labels=False)
+
+
+def clusters(
+    data: Any,
+    on: On = None,
+    threshold: float | None = None,
+    *,
+    measure: str | None = None,
+    at_least: float | None = None,
+    at_most: float | None = None,
+    tokenizer: str | None = None,
+    keys: Columns | None = None,
+    context: Context | None = None,
+) -> Any:
+    """Finds the clusters of a frame: rows that similar pairs connect, over any number of pairs.
+
+    The arguments are those of ``near_duplicates``.
+
+    Returns:
+        The frame, in its order, with two more columns: ``cluster``, the place of the first row of
+        the cluster (of pandas its label), and ``cluster_size``. A row without similar ones is a
+        cluster of its own.
+
+    >>> import simjoin
+    >>> simjoin.clusters({"v": [[0.0, 0.0], [0.1, 0.0], [5.0, 5.0]]}, "v", at_most=0.2)
+    {'v': [[0.0, 0.0], [0.1, 0.0], [5.0, 5.0]], 'cluster': [0, 0, 2], 'cluster_size': [2, 2, 1]}
+    """
+    options = Options(measure, tokenizer, threshold, at_least, at_most)
+    with Job(context) as job:
+        kind = kind_of(data, job)
+        compared, names = of_one(on, options, kind), listed(keys)
+        table = job.table(kind, compared.lefts, names)
+        kind.check_labels()
+        condition = job.condition((table, table), compared, len(names))
+        answer = job.context.sql(
+            "SELECT node AS row, component AS cluster, size AS cluster_size FROM "
+            f"connected_components((SELECT a.{ROW}, b.{ROW} FROM {quoted(table)} a "
+            f"LEFT SIMJOIN {quoted(table)} b ON {condition.text} AND {_once(condition)})) "
+            "ORDER BY row",
+            t=condition.threshold,
+        )
+        outputs = [Output(name, name, "row") for name in kind.names()]
+        outputs.append(Output("cluster", "cluster", label_of="row"))
+        outputs.append(Output("cluster_size", "cluster_size"))
+        check_distinct(outputs)
+        return kind.assemble(answer, {"row": kind}, outputs, labels=True)
+
+
+Keep = Literal["first", "last", "longest", "shortest"] | str
+
+
+@overload
+def deduplicate(
+    data: Any,
+    on: On = None,
+    threshold: float | None = None,
+    *,
+    keep: Keep = "first",
+    audit: Literal[False] = False,
+    measure: str | None = None,
+    at_least: float | None = None,
+    at_most: float | None = None,
+    tokenizer: str | None = None,
+    keys: Columns | None = None,
+    id: str | None = None,
+    context: Context | None = None,
+) -> Any: ...
+
+
+@overload
+def deduplicate(
+    data: Any,
+    on: On = None,
+    threshold: float | None = None,
+    *,
+    keep: Keep = "first",
+    audit: Literal[True],
+    measure: str | None = None,
+    at_least: float | None = None,
+    at_most: float | None = None,
+    tokenizer: str | None = None,
+    keys: Columns | None = None,
+    id: str | None = None,
+    context: Context | None = None,
+) -> tuple[Any, Any]: ...
+
+
+def deduplicate(
+    data: Any,
+    on: On = None,
+    threshold: float | None = None,
+    *,
+    keep: Keep = "first",
+    audit: bool = False,
+    measure: str | None = None,
+    at_least: float | None = None,
+    at_most: float | None = None,
+    tokenizer: str | None = None,
+    keys: Columns | None = None,
+    id: str | None = None,
+    context: Context | None = None,
+) -> Any:
+    """Drops near-duplicates: no two rows of the result are similar.
+
+    Rows are looked at in the order of ``keep``; one is kept unless it is similar to one that is
+    kept already. Each dropped row is similar to a row that stays: there are no chains.
+
+    Args:
+        data: As for ``near_duplicates``, which has the other arguments too.
+        on: The column to compare, or columns with weights.
+        threshold: The least similarity.
+        keep: Which of similar rows stays: the ``"first"``, the ``"last"``, the ``"longest"`` or the
+            ``"shortest"`` (by the compared text or list, where it is one), or by another column:
+            ``"max:year"``, ``"min:price"``, missing values last. Of equal ones, the first.
+        audit: Whether to give a second frame, of what was dropped, and why.
+        measure: The measure.
+        at_least: The least similarity.
+        at_most: The greatest distance.
+        tokenizer: How texts become sets.
+        keys: Columns that similar rows have in common.
+        id: The column that tells rows in the audit; by default their places, from 0, or labels.
+        context: The context that runs the join.
+
+    Returns:
+        The frame without duplicates, in its order. With ``audit``, a pair: that frame, and one with
+        ``dropped``, ``kept`` (of its similar rows that stayed, the most similar) and ``score``, of
+        several columns also the score of each, in the order of the dropped rows.
+
+    >>> import simjoin
+    >>> names = ["Jane Doe", "Jane Doe jr", "John Roe"]
+    >>> simjoin.deduplicate(names, at_least=0.6, keep="longest", audit=True)
+    (['Jane Doe jr', 'John Roe'], [{'dropped': 0, 'kept': 1, 'score': 0.6666666666666666}])
+    """
+    options = Options(measure, tokenizer, threshold, at_least, at_most)
+    with Job(context) as job:
+        kind = kind_of(data, job)
+        compared, names = of_one(on, options, kind), listed(keys)
+        column = keep.partition(":")[2]
+        table = job.table(kind, compared.lefts, names, {"o": column} if column else None)
+        told_by = [*told(kind, kind, id, ("dropped", "kept")), *scores(compared)] if audit else []
+        check_distinct(told_by)
+        condition = job.condition((table, table), compared, len(names))
+        ranked = _ranked(job, table, keep, condition)
+        answer = job.context.sql(
+            f"SELECT d.{ROW} AS row, k.{ROW} AS kept_row, r.kept AS kept, "
+            f"{condition.shown('r.score')} AS score{_parts(condition) if audit else ''} FROM "
+            f"representatives((SELECT a.n, b.n, {condition.value()} FROM {ranked} a "
+            f"LEFT SIMJOIN {ranked} b ON {condition.text} AND {_once(condition, 'n')})"
+            f"{condition.order}) r "
+            f"JOIN {ranked} d ON d.n = r.node JOIN {ranked} k ON k.n = r.representative",
+            t=condition.threshold,
+        ).cache()
+        answer._native.register(found := job.fresh())
+        kept = job.context.sql(f"SELECT row FROM {quoted(found)} WHERE kept ORDER BY row")
+        rows = [Output(name, name, "row") for name in kind.names()]
+        result = kind.assemble(kept, {"row": kind}, rows, labels=True)
+        if not audit:
+            return result
+        of_scores = ", ".join(output.column for output in scores(compared))
+        dropped = job.context.sql(
+            f"SELECT row AS dropped, kept_row AS kept, {of_scores} FROM {quoted(found)} "
+            "WHERE NOT kept ORDER BY dropped"
+        )
+        sources = {"dropped": kind, "kept": kind}
+        return result, kind.assemble(dropped, sources, told_by, labels=False)
+
+
+def _parts(condition: Condition) -> str:
+    """Gives the columns ``p0``, ``p1``, … of a dropped row and the kept one, as of their score."""
+    if condition.measure.is_symmetric:
+        return condition.parts("d", "k")
+    return "".join(
+        f", CASE WHEN {condition.value('d', 'k')} = r.score THEN {score.shown('d', 'k')} "
+        f"ELSE {score.shown('k', 'd')} END AS p{score.place}"
+        for score in condition.scores
+        if condition.is_weighted
+    )
+
+
+def _ranked(job: Job, table: str, keep: Keep, condition: Condition) -> str:
+    """Gives a table with the place ``n`` of each row in the order of ``keep``."""
+    by, _, column = keep.partition(":")
+    length = "length(x0)"
+    if job.context.table(table)._native.families()[0] != "text":
+        length = "array_length(x0)"
+    orders = {
+        "first": ROW,
+        "last": f"{ROW} DESC",
+        "longest": f"{length} DESC NULLS LAST, {ROW}",
+        "shortest": f"{length} NULLS LAST, {ROW}",
+        "max": f"o DESC NULLS LAST, {ROW}",
+        "min": f"o NULLS LAST, {ROW}",
+    }
+    if by not in orders or (by in ("max", "min")) != bool(column):
+        raise PlanError(
+            f"keep={keep!r} is no order",
+            "keep is first, last, longest, shortest, max:column or min:column",
+        )
+    if by in ("longest", "shortest") and condition.is_weighted:
+        raise PlanError(
+            f"keep={keep!r} is by the length of the compared column, and on has weights",
+            "keep is first or last, or by a column of its own: max:column, min:column",
+        )
+    compared = [f"x{score.place}" for score in condition.scores]
+    columns = ", ".join([*compared, ROW, *(f"k{key}" for key in range(condition.keys))])
+    ranked = quoted(job.fresh())
+    if by == "first":
+        job.context.sql(
+            f"CREATE VIEW {ranked} AS SELECT {columns}, {ROW} AS n FROM {quoted(table)}"
+        )
+    else:
+        job.context.sql(
+            f"CREATE TABLE {ranked} AS SELECT {columns}, "
+            f"row_number() OVER (ORDER BY {orders[by]}) AS n FROM {quoted(table)}"
+        )
+    return ranked
