@@ -88,7 +88,8 @@ impl BestPairsExec {
     ///
     /// # Errors
     ///
-    /// When an input of `plain` has no end, or nodes are of a type that is not ranked.
+    /// When an input of `plain` has no end, when nodes are of a type that is not ranked, and when tasks share the
+    /// join of a match.
     pub fn try_new(
         plain: SetSimilarityJoinExec,
         best: BestPairs,
@@ -418,6 +419,7 @@ impl ExecutionPlan for BestPairsExec {
         let batches = stream::once(prepared).map(move |prepared| {
             let prepared = prepared.map_err(DataFusionError::Shared)?;
             match prepared.as_ref() {
+                // The only partition has the rows of all that share the threads.
                 BestPairsOutput::Join(join) if partitions == 1 => {
                     let all: Arc<dyn ExecutionPlan> = Arc::<SetSimilarityJoinExec>::clone(join);
                     CoalescePartitionsExec::new(all).execute(0, Arc::clone(&context))
