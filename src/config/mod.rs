@@ -109,7 +109,8 @@ options! {
     /// inputs (auto; an inner join of an input with itself by a symmetric measure is
     /// repartitioned).
     "distribution" distribution: DistributionChoice = DistributionChoice::Auto;
-    /// Bytes up to which simjoin.distribution = auto broadcasts a side.
+    /// Bytes up to which simjoin.distribution = auto broadcasts a side, or has one task read each side of
+    /// a one-to-one match.
     "broadcast_limit" broadcast_limit: Bytes = Bytes(64 << 20);
     /// Tasks into which the scheduler of a cluster cuts a statement, in place of
     /// datafusion.execution.target_partitions: as many as its executors run at the same time

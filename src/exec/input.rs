@@ -62,6 +62,21 @@ impl JoinInput {
         })
     }
 
+    /// The input with an output of so many partitions.
+    pub(crate) fn with_partitions(&self, partitions: usize) -> Self {
+        match self {
+            JoinInput::Two { left, right, build, .. } => JoinInput::Two {
+                left: Arc::clone(left),
+                right: Arc::clone(right),
+                build: *build,
+                partitions,
+            },
+            JoinInput::Itself { input, .. } => {
+                JoinInput::Itself { input: Arc::clone(input), partitions }
+            }
+        }
+    }
+
     /// The plan that gives the rows of `side`.
     pub fn side(&self, side: Side) -> &Arc<dyn ExecutionPlan> {
         match (self, side) {

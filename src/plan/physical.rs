@@ -11,8 +11,7 @@ use datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext
 use datafusion::logical_expr::{
     Expr, LogicalPlan, UserDefinedLogicalNode, UserDefinedLogicalNodeCore,
 };
-use datafusion::physical_plan::union::UnionExec;
-use datafusion::physical_plan::{ChildrenPropertiesMode, ExecutionPlan, ReplaceChildrenOptions};
+use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_planner::{ExtensionPlanner, PhysicalPlanner};
 
 use super::compile::Compiler;
@@ -22,7 +21,7 @@ use super::readings::{are_deterministic, is_deterministic, is_exact};
 use super::sources::take_calls;
 use crate::config::{BuildSideChoice, SimJoinOptions};
 use crate::exec::expected;
-use crate::exec::{JoinInput, JoinPartsExec, SetSimilarityJoinExec};
+use crate::exec::{JoinInput, SetSimilarityJoinExec};
 use crate::families::Families;
 use crate::nearest::{BestPairsExec, NearestJoinExec};
 use crate::plan::recognise::cost;
@@ -32,7 +31,7 @@ use crate::plan::recognise::predicate::call_over;
 use crate::plan::recognise::rest::{OtherConditions, output_of};
 use crate::plan::relations::{NearestNode, PairsNode, plan_pairs};
 use crate::spec::{
-    BestPairs, Call, Nearest, NearestJoin, Need, Order, Residual, Search, Side, SimilarityJoin,
+    Call, Nearest, NearestJoin, Need, Order, Residual, Search, Side, SimilarityJoin,
 };
 
 /// Plans the crate's own logical nodes.
@@ -173,11 +172,11 @@ impl Planning<'_> {
             let options = &options;
             let exact = is_exact(&node.left)? && is_exact(&node.right)?;
             let families = self.families;
-            let plan =
-                Distribution { input, join, families, options, tasks, repeatable, exact }.plan()?;
+            let distribution =
+                Distribution { input, join, families, options, tasks, repeatable, exact };
             return match node.need {
-                Need::Best(best) => best_of_tasks(plan, best, families),
-                _ => Ok(plan),
+                Need::Best(best) => distribution.plan_best(best),
+                _ => distribution.plan(),
             };
         }
         let plain = SetSimilarityJoinExec::try_new(input, join, self.families, options)?;
@@ -290,31 +289,6 @@ impl Planning<'_> {
             schema: join.schema,
         })
     }
-}
-
-/// The plan of a join that `plan` distributes, of which each task finds its own best pairs where it can.
-fn best_of_tasks(
-    plan: Arc<dyn ExecutionPlan>,
-    best: BestPairs,
-    families: &Families,
-) -> Result<Arc<dyn ExecutionPlan>> {
-    if let Some(join) = plan.downcast_ref::<SetSimilarityJoinExec>() {
-        return Ok(match BestPairsExec::serves(join, best) {
-            true => {
-                let join = join.with_input(join.input().clone())?;
-                Arc::new(BestPairsExec::try_new(join, best, families)?)
-            }
-            false => plan,
-        });
-    }
-    if plan.is::<JoinPartsExec>() || plan.is::<UnionExec>() {
-        let parts = plan.children().into_iter();
-        let parts = parts.map(|part| best_of_tasks(Arc::clone(part), best, families));
-        let parts = parts.collect::<Result<Vec<_>>>()?;
-        let recompute = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
-        return plan.replace_children(parts, recompute);
-    }
-    Ok(plan)
 }
 
 /// Whether tasks of a cluster share the left rows of joins with nearest rows.

@@ -34,5 +34,6 @@ mod command_line;
 mod control;
 mod data_dirs;
 mod faults;
+mod matches;
 mod operation;
 mod processes;

@@ -132,6 +132,46 @@ async fn small_sides_are_broadcast_and_large_ones_repartitioned() {
     );
 }
 
+/// A match of small sides is made by one task, whatever the readings of its inputs are; other plans make all
+/// pairs, but for those of one task.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn matches_of_small_sides_are_made_by_one_task() {
+    let (left, right) = (random_rows(1, 120, 8), random_rows(2, 100, 8));
+    let alone = Session::default().context();
+    register(&alone, "a", &left);
+    register(&alone, "b", &right);
+    let made_by_one = "mode=single (one task makes the match: ";
+    let of_two = "SELECT a.id, b.id AS other, jaccard(a.toks, b.toks) FROM a SIMJOIN b \
+                  ON jaccard(a.toks, b.toks) >= 0.2";
+    let of_itself = "SELECT a.id, b.id AS other, jaccard(a.toks, b.toks) FROM a SIMJOIN a b \
+                     ON jaccard(a.toks, b.toks) >= 0.2 AND a.id < b.id";
+    let unknown = of_two.replace(
+        " b ON",
+        " (SELECT id, [u, u % 7] AS toks FROM (SELECT id, unnest(toks) AS u FROM b)) b ON",
+    );
+    let random = of_two.replace(" b ON", " (SELECT * FROM b WHERE random() >= 0) b ON");
+    let all = [of_two, of_itself, unknown.as_str(), random.as_str()];
+    for (session, mode, matched) in [
+        (cluster(4), made_by_one, vec![true, true, false, true]),
+        (cluster(4).option("broadcast_limit", "1K"), "mode=", vec![false; 4]),
+        (cluster(4).option("distribution", "repartition"), "mode=", vec![false; 4]),
+        (cluster(4).option("distribution", "broadcast"), "mode=", vec![false; 4]),
+        (cluster(1), "mode=single (there is one task)", vec![true; 4]),
+    ] {
+        let ctx = session.context();
+        register(&ctx, "a", &left);
+        register(&ctx, "b", &right);
+        for (pairs, matched) in all.iter().zip(matched) {
+            let sql = format!("SELECT * FROM one_to_one(({pairs}))");
+            let plan = explain(&ctx, &sql).await;
+            assert_eq!(plan.contains("best=one to one"), matched, "{sql}\n{plan}");
+            assert!(!matched || plan.contains(mode), "{sql}\n{plan}");
+            let found = rows_of_tasks(&ctx, &sql, vec![], 1).await;
+            assert_same_rows(&found, &rows(&alone, &sql).await, &sql);
+        }
+    }
+}
+
 /// A filter above the parts of a join reads the column that it names, also where two have one name.
 #[tokio::test]
 async fn filters_above_the_parts_of_a_join_read_the_right_column() {

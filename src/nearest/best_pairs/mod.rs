@@ -25,8 +25,8 @@
 //! The first pairs of all are found in each task of a cluster among its own rows. The best pairs of each row of a
 //! side are its neighbours (`each_row`), with all that tie. The pairs of a one-to-one match are taken by falling
 //! bounds (`one_to_one`) of items, which are rows that only their nodes tell apart (`items`). Rows on disk are matched
-//! by themselves (`matched`). Neighbours need all rows in the memory of one process; otherwise the join runs as it was
-//! planned.
+//! by themselves (`matched`). A match is made in one process, on a cluster by one task. Neighbours need all rows in the
+//! memory of one process; otherwise the join runs as it was planned.
 
 mod each_row;
 mod first;

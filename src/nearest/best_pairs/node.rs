@@ -9,6 +9,7 @@ use datafusion::common::{DataFusionError, Result, Statistics, internal_err};
 use datafusion::execution::memory_pool::MemoryConsumer;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::coop::cooperative;
 use datafusion::physical_plan::metrics::{
     BaselineMetrics, ExecutionPlanMetricsSet, MetricBuilder, MetricsSet,
@@ -33,7 +34,7 @@ use super::one_to_one::is_matched;
 use super::search::{BestPairSearch, Execution, OnRound, SearchOutcome};
 use super::top::Pair;
 use crate::config::SpillChoice;
-use crate::exec::{JoinMode, SetSimilarityJoinExec};
+use crate::exec::{JoinMode, ProcessCores, SetSimilarityJoinExec};
 use crate::families::Families;
 use crate::memory::CountedVec;
 use crate::nearest::output::PairOutput;
@@ -87,7 +88,8 @@ impl BestPairsExec {
     ///
     /// # Errors
     ///
-    /// When an input of `plain` has no end, or nodes are of a type that is not ranked.
+    /// When an input of `plain` has no end, when nodes are of a type that is not ranked, and when tasks share the
+    /// join of a match.
     pub fn try_new(
         plain: SetSimilarityJoinExec,
         best: BestPairs,
@@ -117,9 +119,9 @@ impl BestPairsExec {
                 BestPairs::First { .. } => true,
                 // A pair stands for both of its orders there.
                 BestPairs::OfEachRow { .. } => !matches!(plain.mode(), JoinMode::Mirrored { .. }),
-                // The tasks of a cluster do not know of each other's pairs.
+                // Tasks do not know of each other's pairs.
                 BestPairs::OneToOne { nodes } => {
-                    plain.mode() == JoinMode::Shared && is_matched(plain, nodes)
+                    has_one_process(plain.mode()) && is_matched(plain, nodes)
                 }
             }
     }
@@ -156,28 +158,38 @@ impl BestPairsExec {
         (count, any_tie): (NonZeroUsize, bool),
         partition: usize,
         context: Arc<TaskContext>,
-    ) -> SendableRecordBatchStream {
-        if self.plain.mode() == JoinMode::Shared {
+    ) -> Result<SendableRecordBatchStream> {
+        if has_one_process(self.plain.mode()) {
             if partition > 0 {
-                return Box::pin(EmptyRecordBatchStream::new(self.schema()));
+                return Ok(Box::pin(EmptyRecordBatchStream::new(self.schema())));
             }
             *self.ran.lock() = LastRun::default();
         }
         self.ran.lock().has_pairs = true;
-        let execution = self.execution(context);
-        FirstPairs { execution, count: count.get(), any_tie }.run(partition)
+        let execution = self.execution(context)?;
+        Ok(FirstPairs { execution, count: count.get(), any_tie }.run(partition))
     }
 
-    fn execution(&self, context: Arc<TaskContext>) -> Execution {
+    fn execution(&self, context: Arc<TaskContext>) -> Result<Execution> {
         let memory = MemoryConsumer::new("BestPairs").register(context.memory_pool());
-        Execution {
-            plain: Arc::clone(&self.plain),
+        let plain = match self.plain.mode() {
+            // The joins of one task share all threads of its process.
+            JoinMode::Single => {
+                let threads = ProcessCores::threads(context.session_config());
+                let (join, options) = (self.plain.join().clone(), self.plain.options().clone());
+                let input = self.plain.input().with_partitions(threads);
+                Arc::new(SetSimilarityJoinExec::try_new(input, join, &self.families, options)?)
+            }
+            _ => Arc::clone(&self.plain),
+        };
+        Ok(Execution {
+            plain,
             families: self.families.clone(),
             context,
             memory,
             metrics: self.metrics.clone(),
             on_round: self.on_round(),
-        }
+        })
     }
 
     /// Finds the pairs, or the bound of the join that does.
@@ -191,7 +203,7 @@ impl BestPairsExec {
             *ran.lock() = LastRun::default();
         }
         let preparation = Preparation {
-            execution: self.execution(Arc::clone(context)),
+            execution: self.execution(Arc::clone(context))?,
             best: self.best,
             partition,
         };
@@ -209,6 +221,11 @@ impl BestPairsExec {
             Ok(prepared)
         })
     }
+}
+
+/// Whether the partitions of a join in this mode, or its only one, are of one process.
+fn has_one_process(mode: JoinMode) -> bool {
+    matches!(mode, JoinMode::Shared | JoinMode::Single)
 }
 
 /// An execution before its output is known.
@@ -387,7 +404,7 @@ impl ExecutionPlan for BestPairsExec {
             return internal_err!("BestPairsExec has {partitions} partitions, not {partition}");
         }
         if let BestPairs::First { count, any_tie } = self.best {
-            return Ok(self.first((count, any_tie), partition, context));
+            return self.first((count, any_tie), partition, context);
         }
         // Tasks have inputs of their own.
         let (own, prepared) = match self.plain.mode() {
@@ -402,6 +419,11 @@ impl ExecutionPlan for BestPairsExec {
         let batches = stream::once(prepared).map(move |prepared| {
             let prepared = prepared.map_err(DataFusionError::Shared)?;
             match prepared.as_ref() {
+                // The only partition has the rows of all that share the threads.
+                BestPairsOutput::Join(join) if partitions == 1 => {
+                    let all: Arc<dyn ExecutionPlan> = Arc::<SetSimilarityJoinExec>::clone(join);
+                    CoalescePartitionsExec::new(all).execute(0, Arc::clone(&context))
+                }
                 BestPairsOutput::Join(join) => join.execute(own, Arc::clone(&context)),
                 BestPairsOutput::Pairs { output, pairs } => {
                     let pairs = (own == 0).then(|| Arc::clone(pairs));

@@ -7,6 +7,8 @@
 //! | repartition | the rows that the [grid](crate::shuffle) sends to it | two large sides |
 //! | two joins | as either of them needs | FULL joins of large sides |
 //!
+//! A one-to-one match of small sides is made by [one task](best) as well.
+//!
 //! Rows that the answer lists one by one (preserved rows, rows of semi and anti joins) are known to
 //! one task each: a broadcast side has none, and the grid sends each of them to one task. A join of
 //! an input with itself reads it more than once, as tasks do not share the rows that one of them
@@ -14,6 +16,7 @@
 //! the grid is enough, and is better than a broadcast whatever the size; that needs rows that are
 //! equal bit for bit in each reading.
 
+mod best;
 mod full;
 mod repartition;
 mod sample;
@@ -90,21 +93,7 @@ impl Distribution<'_> {
     pub(crate) fn plan(self) -> Result<Arc<dyn ExecutionPlan>> {
         match self.choose() {
             WorkSharing::AsTwo => self.full(),
-            WorkSharing::ByNone(reason) => {
-                let Self { input, join, families, options, .. } = self;
-                let input = match input {
-                    JoinInput::Itself { input, .. } => JoinInput::Itself { input, partitions: 1 },
-                    two => two,
-                };
-                Ok(Arc::new(SetSimilarityJoinExec::try_new_in_mode(
-                    input,
-                    join,
-                    families,
-                    options.clone(),
-                    JoinMode::Single,
-                    Some(reason),
-                )?))
-            }
+            WorkSharing::ByNone(reason) => Ok(Arc::new(self.by_one_task(reason)?)),
             WorkSharing::Broadcast(build, reason) => {
                 let [left, right] = self.sides()?;
                 Ok(Arc::new(SetSimilarityJoinExec::try_new_in_mode(
@@ -121,6 +110,17 @@ impl Distribution<'_> {
             }
             WorkSharing::Repartition(reason) => self.repartitioned(reason),
         }
+    }
+
+    fn by_one_task(&self, reason: String) -> Result<SetSimilarityJoinExec> {
+        SetSimilarityJoinExec::try_new_in_mode(
+            self.input.with_partitions(1),
+            self.join.clone(),
+            self.families,
+            self.options.clone(),
+            JoinMode::Single,
+            Some(reason),
+        )
     }
 
     /// An input for each side. One that is both sides is read twice, by plans that share no state

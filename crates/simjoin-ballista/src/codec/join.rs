@@ -58,30 +58,37 @@ pub(super) fn read(
     SetSimilarityJoinExec::try_new_in_mode(input, join, reader.families, options, mode, node.reason)
 }
 
-/// The node without its inputs. A match is made of all pairs of the join, as every plan of a cluster makes it.
-pub(super) fn write_best_pairs(node: &BestPairsExec, writer: &Writer<'_>) -> Result<OperatorKind> {
-    let join = write(node.plain(), writer)?;
-    let (count, side, any_tie, columns) = match node.best() {
-        BestPairs::OneToOne { .. } => return Ok(OperatorKind::Join(Box::new(join))),
-        BestPairs::First { count, any_tie } => (count, None, any_tie, None),
-        BestPairs::OfEachRow { count, side, ties } => match ties {
-            TieBreak::All => (count, Some(side), false, None),
-            TieBreak::Any => (count, Some(side), true, None),
-            TieBreak::Columns(columns) => (count, Some(side), false, Some(columns)),
-        },
+/// The node without its inputs.
+pub(super) fn write_best_pairs(node: &BestPairsExec, writer: &Writer<'_>) -> Result<BestPairsNode> {
+    let mut message = BestPairsNode {
+        join: write(node.plain(), writer)?,
+        count: 0,
+        side: None,
+        any_tie: false,
+        ties: vec![],
+        nodes: None,
     };
-    let ties = columns.into_iter().flatten().flatten().map(|tie| TieColumnNode {
-        column: tie.column as u64,
-        descending: tie.descending,
-        nulls_first: tie.nulls_first,
-    });
-    Ok(OperatorKind::BestPairs(Box::new(BestPairsNode {
-        join,
-        count: count.get() as u64,
-        side: side.map(write_side),
-        any_tie,
-        ties: ties.collect(),
-    })))
+    match node.best() {
+        BestPairs::OneToOne { nodes: [left, right] } => {
+            message.nodes = Some(MatchedNodesNode { left: left as u64, right: right as u64 });
+        }
+        BestPairs::First { count, any_tie } => {
+            (message.count, message.any_tie) = (count.get() as u64, any_tie);
+        }
+        BestPairs::OfEachRow { count, side, ties } => {
+            (message.count, message.side) = (count.get() as u64, Some(write_side(side)));
+            message.any_tie = ties == TieBreak::Any;
+            if let TieBreak::Columns(columns) = ties {
+                message.ties = columns.into_iter().flatten().map(write_tie).collect();
+            }
+        }
+    }
+    Ok(message)
+}
+
+fn write_tie(tie: TieColumn) -> TieColumnNode {
+    let TieColumn { column, descending, nulls_first } = tie;
+    TieColumnNode { column: column as u64, descending, nulls_first }
 }
 
 /// The node over its inputs.
@@ -90,13 +97,18 @@ pub(super) fn read_best_pairs(
     inputs: &[Arc<dyn ExecutionPlan>],
     reader: &NodeReader<'_>,
 ) -> Result<BestPairsExec> {
-    let BestPairsNode { join, count: pairs, side, any_tie, ties } = node;
-    let Some(count) = NonZeroUsize::new(count(pairs)?) else {
-        return internal_err!("the best 0 pairs of a join");
-    };
-    let best = match side.map(read_side).transpose()? {
-        None => BestPairs::First { count, any_tie },
-        Some(side) => BestPairs::OfEachRow { count, side, ties: read_ties(&ties, any_tie)? },
+    let BestPairsNode { join, count: pairs, side, any_tie, ties, nodes } = node;
+    let best = match (nodes, NonZeroUsize::new(count(pairs)?), side) {
+        (Some(MatchedNodesNode { left, right }), None, None) => {
+            BestPairs::OneToOne { nodes: [count(left)?, count(right)?] }
+        }
+        (None, Some(count), None) => BestPairs::First { count, any_tie },
+        (None, Some(count), Some(side)) => {
+            let ties = read_ties(&ties, any_tie)?;
+            BestPairs::OfEachRow { count, side: read_side(side)?, ties }
+        }
+        (Some(_), ..) => return internal_err!("a one-to-one match of a number of pairs"),
+        (None, None, _) => return internal_err!("the best 0 pairs of a join"),
     };
     BestPairsExec::try_new(read(join, inputs, reader)?, best, reader.families)
 }

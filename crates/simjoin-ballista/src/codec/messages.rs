@@ -45,12 +45,13 @@ pub(super) enum OperatorKind {
     BestPairs(Box<BestPairsNode>),
 }
 
-/// A [`BestPairsExec`](datafusion_simjoin::nearest::BestPairsExec) whose tasks find pairs of their own.
+/// A [`BestPairsExec`](datafusion_simjoin::nearest::BestPairsExec).
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct BestPairsNode {
     /// The join with all its pairs.
     #[prost(message, required, tag = "1")]
     pub join: JoinNode,
+    /// Not of a one-to-one match.
     #[prost(uint64, tag = "2")]
     pub count: u64,
     /// The side whose rows have so many pairs each; none for the first pairs of all.
@@ -61,6 +62,18 @@ pub(super) struct BestPairsNode {
     /// The columns that decide among ties.
     #[prost(message, repeated, tag = "5")]
     pub ties: Vec<TieColumnNode>,
+    /// The columns of a one-to-one match.
+    #[prost(message, optional, tag = "6")]
+    pub nodes: Option<MatchedNodesNode>,
+}
+
+/// The columns of the output with the left and the right node of a pair.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct MatchedNodesNode {
+    #[prost(uint64, tag = "1")]
+    pub left: u64,
+    #[prost(uint64, tag = "2")]
+    pub right: u64,
 }
 
 /// A [`TieColumn`](datafusion_simjoin::spec::TieColumn).

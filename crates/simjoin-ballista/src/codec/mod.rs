@@ -49,7 +49,7 @@ use datafusion_simjoin::plan::{SimilarityJoinDeclinedExec, internal_functions};
 use simjoin_files::{Pipes, watch_plan};
 
 /// The version of the messages. It grows with every change of them.
-const FORMAT: u32 = 9;
+const FORMAT: u32 = 10;
 
 /// The first bytes. A protobuf message begins with a tag, which is never 0: a process
 /// that does not know this codec fails at the first byte.
@@ -159,7 +159,7 @@ impl PhysicalExtensionCodec for SimJoinPhysicalCodec {
         let kind = if let Some(node) = node.downcast_ref::<SetSimilarityJoinExec>() {
             OperatorKind::Join(Box::new(join::write(node, &writer)?))
         } else if let Some(node) = node.downcast_ref::<BestPairsExec>() {
-            join::write_best_pairs(node, &writer)?
+            OperatorKind::BestPairs(Box::new(join::write_best_pairs(node, &writer)?))
         } else if let Some(node) = node.downcast_ref::<AxisHistogramExec>() {
             OperatorKind::AxisHistogram(Box::new(grid::write_histogram(node, &writer)?))
         } else if let Some(node) = node.downcast_ref::<AxisGridExec>() {

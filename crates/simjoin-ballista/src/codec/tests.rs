@@ -10,7 +10,8 @@ use datafusion_proto::physical_plan::{AsExecutionPlan, DefaultPhysicalProtoConve
 use datafusion_proto::protobuf::PhysicalPlanNode;
 
 use super::messages::{
-    ColumnNode, JoinInputKind, OutputColumnKind, OutputColumnNode, SimilarityJoinNode,
+    BestPairsNode, ColumnNode, JoinInputKind, JoinModeKind, MatchedNodesNode, OutputColumnKind,
+    OutputColumnNode, SimilarityJoinNode,
 };
 use super::*;
 use crate::{physical_codec, scheduler_session, session_config};
@@ -49,6 +50,11 @@ fn through_bytes(
         .try_into_physical_plan(ctx.task_ctx().as_ref(), codec.as_ref())
 }
 
+fn find_best(plan: &Arc<dyn ExecutionPlan>) -> Option<&BestPairsExec> {
+    let here = plan.downcast_ref::<BestPairsExec>();
+    here.or_else(|| plan.children().into_iter().find_map(find_best))
+}
+
 fn find_join(plan: &Arc<dyn ExecutionPlan>) -> Option<&SetSimilarityJoinExec> {
     let best = plan.downcast_ref::<BestPairsExec>().map(BestPairsExec::plain);
     let here = plan.downcast_ref::<SetSimilarityJoinExec>().or(best);
@@ -59,7 +65,8 @@ fn find_join(plan: &Arc<dyn ExecutionPlan>) -> Option<&SetSimilarityJoinExec> {
 fn told(plan: &Arc<dyn ExecutionPlan>) -> String {
     let join = find_join(plan).unwrap();
     format!(
-        "{:?} {:?} {:?} {:?} {:x} {:?}",
+        "{:?} {:?} {:?} {:?} {:?} {:x} {:?}",
+        find_best(plan).map(BestPairsExec::best),
         join.join(),
         join.options(),
         join.mode(),
@@ -69,7 +76,7 @@ fn told(plan: &Arc<dyn ExecutionPlan>) -> String {
     )
 }
 
-const JOINS: [&str; 16] = [
+const JOINS: [&str; 18] = [
     "SELECT a.id, b.id, jaccard(a.toks, b.toks) FROM doc a SIMJOIN doc b \
      ON jaccard(a.toks, b.toks) >= 0.1 + 0.2",
     "SELECT a.id, b.k FROM doc a LEFT SIMJOIN (SELECT * FROM doc WHERE w > 0.7) b \
@@ -99,6 +106,11 @@ const JOINS: [&str; 16] = [
      QUALIFY row_number() OVER (PARTITION BY b.id ORDER BY dice(a.toks, b.toks) DESC) = 1",
     "SELECT a.id FROM doc a SIMJOIN doc b ON dice(a.toks, b.toks) >= 0.5 QUALIFY row_number() OVER \
      (PARTITION BY b.id ORDER BY dice(a.toks, b.toks) DESC, a.w DESC, a.id NULLS FIRST) < 4",
+    "SELECT * FROM one_to_one((SELECT b.id, a.k, dice(a.toks, b.toks) FROM doc a \
+     SIMJOIN (SELECT * FROM doc WHERE w > 0.7) b ON dice(a.toks, b.toks) >= 0.5 AND a.k = b.k))",
+    "SELECT * FROM one_to_one((SELECT q.y, q.x, q.v FROM (SELECT a.id AS x, b.id AS y, \
+     array_distance(a.toks, b.toks) AS v FROM doc a SIMJOIN doc b \
+     ON array_distance(a.toks, b.toks) <= 2.5 AND a.id <> b.id) q), 'distance')",
 ];
 
 #[tokio::test]
@@ -119,6 +131,43 @@ async fn joins_survive_the_way_through_bytes() {
             assert_eq!(text(&plan), text(&back), "{sql}");
             assert_eq!(plan.schema(), back.schema(), "{sql}");
         }
+    }
+}
+
+/// A match of columns that are no nodes of both sides, or of a number of pairs, is refused.
+#[tokio::test]
+async fn matches_that_cannot_be_are_errors() {
+    let ctx = session().await;
+    let codec = SimJoinPhysicalCodec::new(Arc::new(BallistaPhysicalExtensionCodec::default()));
+    let writer = Writer { codec: &codec, converter: &DefaultPhysicalProtoConverter {} };
+    for sql in &JOINS[16..] {
+        let plan = planned(&ctx, sql).await;
+        let best = find_best(&plan).unwrap();
+        assert_eq!(best.plain().mode(), JoinMode::Single);
+        let inputs: Vec<_> = best.children().into_iter().map(Arc::clone).collect();
+        let decoded = |change: &dyn Fn(&mut BestPairsNode)| {
+            let mut node = join::write_best_pairs(best, &writer).unwrap();
+            change(&mut node);
+            let mut bytes = vec![];
+            let operator = OperatorKind::BestPairs(Box::new(node));
+            seal(operator, env!("CARGO_PKG_VERSION"), FORMAT, &mut bytes).unwrap();
+            let converter = DefaultPhysicalProtoConverter {};
+            codec.try_decode(&bytes, &inputs, ctx.task_ctx().as_ref(), &converter)
+        };
+        decoded(&|_| {}).unwrap();
+        for (left, right) in [(0, 0), (0, 2), (3, 1), (0, u64::MAX)] {
+            let lied = decoded(&|node| node.nodes = Some(MatchedNodesNode { left, right }));
+            assert!(lied.is_err(), "{left} {right} {sql}");
+        }
+        let error = decoded(&|node| node.count = 7).unwrap_err().to_string();
+        assert!(error.contains("a one-to-one match of a number of pairs"), "{error}");
+        let error = decoded(&|node| node.nodes = None).unwrap_err().to_string();
+        assert!(error.contains("the best 0 pairs"), "{error}");
+        // Tasks that do not see all rows make none.
+        let lied = decoded(&|node| {
+            node.join.mode.kind = Some(JoinModeKind::Partitioned(1));
+        });
+        assert!(lied.is_err(), "{sql}");
     }
 }
 

@@ -11,6 +11,7 @@ use rand::rngs::StdRng;
 
 use super::{JOIN, Joined, SIMILAR, WAYS, plan_of, rounds_of, run};
 use crate::SimJoinContextExt;
+use crate::config::DistributionChoice;
 use crate::nearest::tests::{Kind, many, nested_loops, rounds, rows, source};
 use crate::session::install;
 use crate::tests::statements::{Setup, Way, pick};
@@ -121,11 +122,15 @@ async fn compare_many(kind: Kind, seed: u64) -> Result<()> {
         let way = WAYS[round % WAYS.len()];
         let (query, exchanged) = (Query::draw(&mut rng, kind), rng.random());
         let oracle = nested_loops();
-        let operator = Setup::draw(&mut rng, way).session(install)?;
+        let setup = Setup::draw(&mut rng, way);
+        let is_alone = setup.partitions == 1 || way != Way::Tasks(DistributionChoice::Repartition);
+        let operator = setup.session(install)?;
         // DataFusion's sort reserves more than the limits of these ways.
         operator.sql("SET datafusion.execution.sort_spill_reservation_bytes = 0").await?;
+        let mut fewest = usize::MAX;
         for name in ["a", "b"] {
             let size = rng.random_range(0..90);
+            fewest = fewest.min(size);
             let table = rows(&mut rng, size, kind)?;
             oracle.register_table(name, table.clone() as _)?;
             operator.register_table(name, table)?;
@@ -139,8 +144,11 @@ async fn compare_many(kind: Kind, seed: u64) -> Result<()> {
         let plan = operator.simjoin_sql(&sql).await?.create_physical_plan().await?;
         let text =
             || datafusion::physical_plan::displayable(plan.as_ref()).indent(true).to_string();
-        let is_best = query.has_columns() && !matches!(way, Way::Tasks(_));
-        assert_eq!(text().contains("best=one to one"), is_best, "{sql}\n{}", text());
+        let is_best = is_alone && query.has_columns();
+        // Of few rows, statistics do not tell the bytes that a filter leaves.
+        if fewest > 20 || !matches!(way, Way::Tasks(_)) {
+            assert_eq!(text().contains("best=one to one"), is_best, "{sql}\n{}", text());
+        }
         let collected = datafusion::physical_plan::collect(plan.clone(), operator.task_ctx()).await;
         let rows = match collected {
             Ok(rows) => rows,
