@@ -275,10 +275,15 @@ impl Converter<'_> {
                     && join.null_equality == NullEquality::NullEqualsNull
             };
             let implies = |clause| !is_kept(clause) && condition.follows_from(clause);
-            let implied = clauses.iter().map(implies).collect();
-            Some((*position, clauses, implied))
+            let implied: Vec<bool> = clauses.iter().map(implies).collect();
+            let beside = |place: usize| match implied[place] {
+                true => vec![],
+                false => condition.necessary_beside(&clauses[..place]),
+            };
+            let beside = (0..clauses.len()).map(beside).collect();
+            Some((*position, clauses, implied, beside))
         });
-        let Some((covered, clauses, implied)) = found else {
+        let Some((covered, clauses, implied, beside)) = found else {
             return Ok(Conversion::Declined(reasons.join("; ")));
         };
         let is_deterministic = self.context.is_deterministic;
@@ -292,7 +297,8 @@ impl Converter<'_> {
                 "a condition beside its alternatives is volatile: they evaluate it several times";
             return Ok(Conversion::Declined(reason.to_string()));
         }
-        let union = JoinUnion { join, conjuncts: &all, covered, clauses: &clauses, implied };
+        let clauses = &clauses;
+        let union = JoinUnion { join, conjuncts: &all, covered, clauses, implied, beside };
         self.branch_insists = Some(insists);
         let mut declined = None;
         let plan = union.plan(&mut |branch| {

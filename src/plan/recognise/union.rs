@@ -27,6 +27,8 @@ pub(super) struct JoinUnion<'a> {
     pub clauses: &'a [Clause],
     /// By clause, whether the conjunct follows from it.
     pub implied: Vec<bool>,
+    /// By clause, bounds that follow for pairs that no earlier clause meets.
+    pub beside: Vec<Vec<Expr>>,
 }
 
 /// Converts a join.
@@ -134,12 +136,13 @@ impl JoinUnion<'_> {
     ) -> Result<Join> {
         let (mut on, mut conjuncts) = (self.join.on.clone(), vec![]);
         match &self.clauses[place] {
-            Clause::Bound(bound) => conjuncts.push(bound.clone()),
+            Clause::Bound { condition, .. } => conjuncts.push(condition.clone()),
             Clause::Equal(equality) => {
                 let [left, right] = &equality.sides;
                 on.push((left.clone(), right.clone()));
             }
         }
+        conjuncts.extend(self.beside[place].iter().cloned());
         let all = self.conjuncts.iter().enumerate();
         let asked = all.filter(|(at, _)| *at != self.covered || !self.implied[place]);
         conjuncts.extend(asked.map(|(_, conjunct)| conjunct.clone()).chain(others));

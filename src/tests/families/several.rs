@@ -97,7 +97,12 @@ impl Draw<'_> {
         }
         let mut part = || self.number(depth - 1);
         let (one, other) = (part(), part());
-        match self.rng.random_range(0..12) {
+        match self.rng.random_range(0..14) {
+            12 => format!(
+                "0.4 * coalesce({one}, 0.0) + 0.4 * coalesce({other}, 0.0) + CASE WHEN a.k = b.k THEN \
+                 0.2 ELSE 0.0 END"
+            ),
+            13 => format!("coalesce(nullif({one}, 1), {})", self.level()),
             0 | 1 => format!("(0.6 * {one} + {other} * 0.4)"),
             2 => format!("({one} + {other}) / 2"),
             3 => format!("greatest({one}, {other})"),

@@ -395,6 +395,9 @@ impl BestCase<'_> {
                 let Bound { value, .. } = self.without_nan().bound(value, end)?;
                 Ok(Bound { value, may_be_null: true })
             }
+            ("nullif", [value, other]) if is_constant(other) => {
+                Ok(Bound { may_be_null: true, ..self.bound(value, end)? })
+            }
             ("round" | "trunc", [value, digits]) if is_constant(digits) => {
                 let Bound { value, may_be_null } = self.bound(value, end)?;
                 let args = vec![value, digits.clone()];

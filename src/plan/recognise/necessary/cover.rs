@@ -16,8 +16,9 @@ use crate::spec::{Function, Order};
 /// A part of a cover.
 #[derive(Debug, Clone, PartialEq)]
 pub(in super::super) enum Clause {
-    /// A comparison of a function with a constant.
-    Bound(Expr),
+    /// A comparison of a function with a constant: its place among the functions, and the most similar value with
+    /// which it is false.
+    Bound { condition: Expr, place: usize, below: f64 },
     /// An equality of the two sides.
     Equal(Box<Equality>),
 }
@@ -26,7 +27,7 @@ impl Clause {
     /// The clause as a condition.
     pub(in super::super) fn condition(&self) -> &Expr {
         match self {
-            Self::Bound(condition) => condition,
+            Self::Bound { condition, .. } => condition,
             Self::Equal(equality) => &equality.condition,
         }
     }
@@ -57,15 +58,11 @@ struct Cover<'a> {
 impl Cover<'_> {
     fn find(&self) -> Result<Vec<Clause>, String> {
         let parts = &self.condition.parts;
-        let is_member = |place: &usize| {
-            let measure = &parts.measures[*place];
-            let is_number = self.condition.nan_is_null || !measure.function.may_be_nan();
-            measure.is_of_pair && is_number
-        };
+        let is_member = |place: &usize| parts.measures[*place].is_of_pair;
         let measures = (0..parts.measures.len()).filter(is_member).map(Part::MeasuredCall);
         let mut members: Vec<Part> =
             measures.chain((0..parts.equalities.len()).map(Part::Equality)).collect();
-        if self.condition.may_hold(&self.worst(&members)) {
+        if self.may_hold(&self.worst(&members), &members) {
             return Err("pairs that are similar in none of its parts may satisfy it".to_string());
         }
         // Equalities find their pairs in the least time: a measure is left out before one.
@@ -73,7 +70,7 @@ impl Cover<'_> {
         for part in order {
             let others: Vec<Part> =
                 members.iter().copied().filter(|other| *other != part).collect();
-            if !others.is_empty() && !self.condition.may_hold(&self.worst(&others)) {
+            if !others.is_empty() && !self.may_hold(&self.worst(&others), &others) {
                 members = others;
             }
         }
@@ -91,13 +88,45 @@ impl Cover<'_> {
         for part in members {
             match part {
                 Part::MeasuredCall(place) => {
-                    let least = self.function(*place).extremes()[0];
-                    case.given[*place] = Given::AtMost(least);
+                    case.given[*place] = Given::AtMost(self.extremes(*place)[0]);
                 }
                 Part::Equality(place) => case.is_unmet[*place] = true,
             }
         }
         case
+    }
+
+    /// Whether the condition may be true in a case, or where values of members are NaN.
+    fn may_hold(&self, case: &BestCase<'_>, members: &[Part]) -> bool {
+        let Some((first, others)) = members.split_first() else {
+            return self.condition.may_hold(case);
+        };
+        if self.may_hold(case, others) {
+            return true;
+        }
+        match first {
+            Part::MeasuredCall(place)
+                if !self.condition.nan_is_null && self.function(*place).may_be_nan() =>
+            {
+                [f64::NAN.abs(), -f64::NAN.abs()].into_iter().any(|nan| {
+                    let mut case = case.clone();
+                    case.given[*place] = Given::Nan(nan);
+                    self.may_hold(&case, others)
+                })
+            }
+            _ => false,
+        }
+    }
+
+    /// The least and the most similar number of a function.
+    fn extremes(&self, place: usize) -> [f64; 2] {
+        let info = self.function(place).info();
+        let ends = self.function(place).extremes();
+        let infinite = match info.order {
+            Order::Similarity => [f64::NEG_INFINITY, f64::INFINITY],
+            Order::Distance => [f64::INFINITY, f64::NEG_INFINITY],
+        };
+        [0, 1].map(|end| if ends[end].is_nan() { infinite[end] } else { ends[end] })
     }
 
     fn function(&self, place: usize) -> Function {
@@ -109,8 +138,7 @@ impl Cover<'_> {
     fn narrowest(&self, part: Part, members: &[Part]) -> Result<Option<f64>, String> {
         let Part::MeasuredCall(place) = part else { return Ok(None) };
         let evaluator = self.evaluator(place)?;
-        let [mut refused, mut admitted] =
-            self.function(place).extremes().map(|value| evaluator.key(value));
+        let [mut refused, mut admitted] = self.extremes(place).map(|value| evaluator.key(value));
         let mut case = self.worst(members);
         let mut may_hold = |key: i64| {
             case.given[place] = Given::AtMost(evaluator.value(key));
@@ -118,7 +146,7 @@ impl Cover<'_> {
         };
         if !may_hold(admitted) {
             // The others have to help: any value may be enough then.
-            return Ok(Some(self.function(place).extremes()[1]));
+            return Ok(Some(self.extremes(place)[1]));
         }
         while refused.abs_diff(admitted) > 1 {
             let middle = refused.midpoint(admitted);
@@ -156,7 +184,7 @@ impl Cover<'_> {
         {
             clauses.push(match (part, narrowest) {
                 (Part::MeasuredCall(place), Some(narrowest)) => {
-                    self.bound(place, self.value(place, narrowest, narrow))
+                    self.bound(place, self.value(place, narrowest, narrow))?
                 }
                 (Part::Equality(place), _) => {
                     Clause::Equal(Box::new(self.condition.parts.equalities[place].clone()))
@@ -169,9 +197,15 @@ impl Cover<'_> {
 
     /// The places of members in the order in which they become clauses. The pairs of a clause are those that no
     /// earlier one meets, which is evaluated for each of them: equalities cost the least, and lists more than texts.
+    /// An equality that is not enough comes last: more follows for its pairs.
     fn by_cost(&self, members: &[Part]) -> Vec<usize> {
+        let is_enough = |place: usize| {
+            let equality = self.condition.parts.equalities[place].clone();
+            self.condition.follows_from(&Clause::Equal(Box::new(equality)))
+        };
         let cost = |at: &usize| match members[*at] {
-            Part::Equality(_) => 0,
+            Part::Equality(place) if is_enough(place) => 0,
+            Part::Equality(_) => 3,
             Part::MeasuredCall(place) if self.condition.parts.measures[place].reads_lists => 2,
             Part::MeasuredCall(_) => 1,
         };
@@ -182,7 +216,7 @@ impl Cover<'_> {
 
     /// The bound of a measure: the narrowest at 1, and wider towards 0.
     fn value(&self, place: usize, narrowest: f64, share: f64) -> f64 {
-        let least = self.function(place).extremes()[0];
+        let least = self.extremes(place)[0];
         match share < 1.0 {
             false => narrowest,
             true if least.abs() <= 1.0 => least + share * (narrowest - least),
@@ -201,26 +235,33 @@ impl Cover<'_> {
         let mut case = self.worst(members);
         for (part, narrowest) in members.iter().zip(narrowest) {
             if let (Part::MeasuredCall(place), Some(narrowest)) = (part, narrowest) {
-                let evaluator = self.evaluator(*place)?;
-                let key = evaluator.key(self.value(*place, *narrowest, share));
-                let below = match self.function(*place).info().order {
-                    Order::Similarity => key.saturating_sub(1),
-                    Order::Distance => key.saturating_add(1),
-                };
-                case.given[*place] = Given::AtMost(evaluator.value(below));
+                let below = self.below(*place, self.value(*place, *narrowest, share))?;
+                case.given[*place] = Given::AtMost(below);
             }
         }
-        Ok(!self.condition.may_hold(&case))
+        Ok(!self.may_hold(&case, members))
     }
 
-    fn bound(&self, place: usize, value: f64) -> Clause {
+    /// The most similar value of a measure that is less similar than a value.
+    fn below(&self, place: usize, value: f64) -> Result<f64, String> {
+        let evaluator = self.evaluator(place)?;
+        let key = evaluator.key(value);
+        Ok(evaluator.value(match self.function(place).info().order {
+            Order::Similarity => key.saturating_sub(1),
+            Order::Distance => key.saturating_add(1),
+        }))
+    }
+
+    fn bound(&self, place: usize, value: f64) -> Result<Clause, String> {
         let measure = &self.condition.parts.measures[place];
         let op = match measure.function.info().order {
             Order::Similarity => Operator::GtEq,
             Order::Distance => Operator::LtEq,
         };
+        let below = self.below(place, value)?;
         let value: ScalarValue = score(value, &measure.data_type);
         let (call, value) = (Box::new(measure.call.clone()), Box::new(lit(value)));
-        Clause::Bound(Expr::BinaryExpr(BinaryExpr::new(call, op, value)))
+        let condition = Expr::BinaryExpr(BinaryExpr::new(call, op, value));
+        Ok(Clause::Bound { condition, place, below })
     }
 }

@@ -44,7 +44,7 @@ impl Condition<'_> {
     fn is_met_by(&self, comparison: &Expr, clause: &Clause) -> bool {
         let bound = match clause {
             Clause::Equal(equality) => return equality.condition == *comparison,
-            Clause::Bound(bound) => bound,
+            Clause::Bound { condition, .. } => condition,
         };
         let read = |comparison: &Expr| match Comparison::find(comparison, self.sides) {
             ConjunctShape::Comparison(found) => {

@@ -22,12 +22,13 @@ mod parts;
 #[cfg(test)]
 mod tests;
 
+use arrow::datatypes::DataType;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Result, ScalarValue};
 use datafusion::logical_expr::{Expr, ExprSchemable, lit, not, when};
 use datafusion::prelude::ident;
 
-use self::best_case::{BestCase, Given};
+use self::best_case::{BestCase, Given, score};
 pub(super) use self::cover::{Clause, cover};
 use self::parts::Parts;
 use crate::families::Families;
@@ -112,13 +113,51 @@ impl<'a> Condition<'a> {
     /// The comparisons that follow from the condition with their bounds, one for each function whose value is bounded by
     /// it; or why there are none.
     pub(super) fn necessary(&self) -> Result<Vec<(Comparison, ComparisonBound)>, String> {
+        self.bounds(&self.best_case())
+    }
+
+    /// The comparisons that follow where clauses of a cover are not met.
+    pub(super) fn necessary_beside(&self, unmet: &[Clause]) -> Vec<Expr> {
+        let mut case = self.best_case();
+        for clause in unmet {
+            self.leave_unmet(clause, &mut case);
+        }
+        let found = self.bounds(&case).unwrap_or_default();
+        found.into_iter().map(|(found, bound)| self.comparison(&found, bound.value)).collect()
+    }
+
+    /// Makes a case that of the pairs that do not meet a clause.
+    fn leave_unmet(&self, clause: &Clause, case: &mut BestCase<'_>) {
+        match clause {
+            Clause::Equal(equality) => {
+                if let Some(place) = self.parts.equality(&equality.condition) {
+                    case.is_unmet[place] = true;
+                }
+            }
+            Clause::Bound { place, below, .. } => case.given[*place] = Given::AtMost(*below),
+        }
+    }
+
+    /// The comparison of a function with a bound.
+    fn comparison(&self, found: &Comparison, bound: f64) -> Expr {
+        let measure = self.parts.measure(&found.measured).map(|place| &self.parts.measures[place]);
+        let data_type = measure.map_or(DataType::Float64, |measure| measure.data_type.clone());
+        let bound = lit(score(bound, &data_type));
+        match found.call.function.info().order {
+            Order::Similarity => found.measured.clone().gt_eq(bound),
+            Order::Distance => found.measured.clone().lt_eq(bound),
+        }
+    }
+
+    /// The comparisons that follow in a case, of functions of which it knows nothing.
+    fn bounds(&self, base: &BestCase<'_>) -> Result<Vec<(Comparison, ComparisonBound)>, String> {
         let mut found = vec![];
         let mut reasons = vec![];
         for (place, measure) in self.parts.measures.iter().enumerate() {
-            if !measure.is_of_pair {
+            if !measure.is_of_pair || base.given[place] != Given::Any {
                 continue;
             }
-            let mut case = self.best_case();
+            let mut case = base.clone();
             if self.admits_no_number(place, &case) {
                 reasons.push(format!("pairs for which {} is NULL may satisfy it", measure.call));
                 continue;
@@ -151,7 +190,7 @@ impl<'a> Condition<'a> {
         match found.is_empty() {
             // Where nothing is known of a part, nothing else follows.
             true => {
-                let unbounded = self.best_case().unbounded(self.condition);
+                let unbounded = base.unbounded(self.condition);
                 Err(unbounded.unwrap_or_else(|| reasons.join("; ")))
             }
             false => Ok(found),

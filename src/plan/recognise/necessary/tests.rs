@@ -1,11 +1,11 @@
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, Schema};
-use datafusion::common::DFSchema;
+use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::config::ConfigOptions;
 use datafusion::execution::SessionStateBuilder;
 use datafusion::execution::context::ExecutionProps;
-use datafusion::logical_expr::{Expr, cast, lit, when};
+use datafusion::logical_expr::{BinaryExpr, Expr, cast, lit, when};
 use datafusion::prelude::col;
 
 use super::{Condition, cover};
@@ -217,4 +217,35 @@ fn a_clause_is_enough_where_it_stands_in_an_or() {
     // One alternative asks for more than its clause.
     let more = words().gt_eq(lit(0.75)).and(col("a.k").gt(lit(3_i64)));
     assert_eq!(implied(&more.or(others().gt_eq(lit(0.75)))), [dice]);
+}
+
+/// The pairs of a later clause meet none of the earlier ones, from which more follows.
+#[test]
+fn more_follows_where_earlier_clauses_are_not_met() {
+    let (props, config) = (ExecutionProps::new(), Arc::new(ConfigOptions::new()));
+    let constants = Constants { props: &props, config: &config };
+    let (left, right, families) = (&schema("a"), &schema("b"), &families());
+    let sides = JoinInputs { left, right, families };
+    let zero = |measure: Expr| call("coalesce", vec![measure, lit(0.0)]);
+    let equal = when(keys(), lit(0.25)).otherwise(lit(0.0)).unwrap();
+    let sum = lit(0.5) * zero(words()) + lit(0.5) * zero(others()) + equal;
+    let condition = sum.gt_eq(lit(0.75));
+    let condition = Condition::read(&condition, sides, constants, false).unwrap();
+    let clauses = cover(&condition).unwrap();
+    // Bounds in six digits.
+    let shown = |expr: &Expr| match expr {
+        Expr::BinaryExpr(BinaryExpr { left, op, right }) => match right.as_ref() {
+            Expr::Literal(ScalarValue::Float64(Some(bound)), _) => {
+                format!("{left} {op} {bound:.6}")
+            }
+            _ => expr.to_string(),
+        },
+        _ => expr.to_string(),
+    };
+    let text = |exprs: Vec<Expr>| exprs.iter().map(shown).collect::<Vec<_>>();
+    let all = text(clauses.iter().map(|clause| clause.condition().clone()).collect());
+    assert_eq!(all, ["dice(a.x, b.x) >= 0.500000", "a.k = b.k"]);
+    assert_eq!(text(condition.necessary_beside(&clauses[..0])), [] as [&str; 0]);
+    let beside = text(condition.necessary_beside(&clauses[..1]));
+    assert_eq!(beside, ["jaccard(a.x, b.x) >= 0.500000"]);
 }
