@@ -137,6 +137,7 @@ pub async fn prepare(
     let mut warnings = tokenizers::warnings(&plan);
     warnings.extend(warnings::of_vectors(&plan));
     warnings.extend(warnings::of_divisions(&plan));
+    warnings.extend(warnings::of_bands(&plan));
     writes::check_columns(&plan)?;
     Ok(Some(PreparedStatement { frame: DataFrame::new(state, plan), warnings, gathered }))
 }

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use arrow::datatypes::DataType;
-use datafusion::common::DFSchema;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::config::ConfigOptions;
 use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator};
 use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::union::UnionExec;
 
 use datafusion_simjoin::config::{SimJoinOptions, nearest};
 use datafusion_simjoin::exec::SetSimilarityJoinExec;
@@ -40,6 +41,10 @@ fn collect(plan: &Arc<dyn ExecutionPlan>, warnings: &mut Vec<String>) {
             true => format!("no pair can satisfy {predicate}: nothing compares with NULL"),
             false => format!("no pair can satisfy {predicate}: {name} {range}"),
         });
+    }
+    // Alternatives of one condition are joins of a union: another one of them may find pairs.
+    if plan.is::<UnionExec>() {
+        return;
     }
     for child in plan.children() {
         collect(child, warnings);
@@ -96,6 +101,20 @@ fn compares_vectors(expression: &Expr, schema: &DFSchema) -> bool {
 /// Warns of each number of edits, places or common tokens that is divided by a whole number, such as a length:
 /// the quotient is a whole number, too, and mostly 0.
 pub fn of_divisions(plan: &LogicalPlan) -> Vec<String> {
+    of_expressions(plan, of_division)
+}
+
+/// Warns of each band of floating-point numbers that ends at a decimal fraction, such as a cent: differences are
+/// rounded, so that pairs at the end are in it or not by chance.
+pub fn of_bands(plan: &LogicalPlan) -> Vec<String> {
+    of_expressions(plan, of_band)
+}
+
+/// The warnings of the parts of all expressions of a plan, each once.
+fn of_expressions(
+    plan: &LogicalPlan,
+    warning_of: fn(&Expr, &DFSchema) -> Option<String>,
+) -> Vec<String> {
     let mut warnings: Vec<String> = vec![];
     // Neither closure returns an error.
     let _ = plan.apply_with_subqueries(|node| {
@@ -103,7 +122,7 @@ pub fn of_divisions(plan: &LogicalPlan) -> Vec<String> {
         node.inputs().iter().for_each(|input| schema.merge(input.schema()));
         for expression in node.expressions() {
             expression.apply(|part| {
-                let found = of_division(part, &schema);
+                let found = warning_of(part, &schema);
                 warnings.extend(found.filter(|warning| !warnings.contains(warning)));
                 Ok(TreeNodeRecursion::Continue)
             })?;
@@ -111,6 +130,35 @@ pub fn of_divisions(plan: &LogicalPlan) -> Vec<String> {
         Ok(TreeNodeRecursion::Continue)
     });
     warnings
+}
+
+fn of_band(expression: &Expr, schema: &DFSchema) -> Option<String> {
+    let Expr::BinaryExpr(BinaryExpr { left, op, right }) = expression else { return None };
+    let (difference, bound) = match op {
+        Operator::Lt | Operator::LtEq => (left, right),
+        Operator::Gt | Operator::GtEq => (right, left),
+        _ => return None,
+    };
+    let Expr::ScalarFunction(call) = difference.as_ref() else { return None };
+    let ("abs", [Expr::BinaryExpr(BinaryExpr { left: a, op: Operator::Minus, right: b })]) =
+        (call.func.name(), call.args.as_slice())
+    else {
+        return None;
+    };
+    let Expr::Literal(value, _) = bound.as_ref() else { return None };
+    let ScalarValue::Float64(Some(bound)) = value.cast_to(&DataType::Float64).ok()? else {
+        return None;
+    };
+    // Fractions of powers of two have no rounding of their own.
+    let is_decimal = (bound * 1024.0).fract() != 0.0 && bound.is_finite();
+    let is_float = [a, b].iter().any(|e| e.get_type(schema).is_ok_and(|t| t.is_floating()));
+    (is_decimal && is_float).then(|| {
+        format!(
+            "{difference} of floating-point numbers is rounded, so that pairs exactly {bound} apart may be \
+             in or out: 1.01 - 1.00 is 0.010000000000000009; CAST({a} AS DECIMAL(18, 4)) and \
+             CAST({b} AS DECIMAL(18, 4)) are exact"
+        )
+    })
 }
 
 fn of_division(expression: &Expr, schema: &DFSchema) -> Option<String> {
@@ -312,6 +360,26 @@ mod tests {
             let told = of_divisions(ctx.sql(&sql).await.unwrap().logical_plan());
             assert_eq!(told.len(), usize::from(expected.is_some()), "{sql}: {told:?}");
             assert!(expected.is_none_or(|expected| told[0].contains(expected)), "{sql}: {told:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn bands_of_rounded_numbers_are_told() {
+        let ctx = SessionContext::new();
+        let table = "CREATE TABLE t AS SELECT 1.5::double AS x, 2::decimal(9, 2) AS d, 3 AS n";
+        ctx.sql(table).await.unwrap();
+        for (condition, is_told) in [
+            ("abs(a.x - b.x) <= 0.01", true),
+            ("0.3 > abs(a.x - b.d)", true),
+            ("abs(a.x - b.x) <= 0.5", false),
+            ("abs(a.d - b.d) <= 0.01", false),
+            ("abs(a.n - b.n) <= 3", false),
+            ("abs(a.x) <= 0.01", false),
+        ] {
+            let sql = format!("SELECT 1 FROM t a JOIN t b ON {condition}");
+            let told = of_bands(ctx.sql(&sql).await.unwrap().logical_plan());
+            assert_eq!(told.len(), usize::from(is_told), "{sql}: {told:?}");
+            assert!(!is_told || told[0].contains("AS DECIMAL(18, 4))"), "{told:?}");
         }
     }
 

@@ -70,7 +70,7 @@ pub(crate) fn convert(
         context,
         choices,
         undecided: vec![],
-        branch_insists: None,
+        cover: None,
         converted: HashSet::new(),
         refused: HashMap::new(),
     };
@@ -125,12 +125,20 @@ struct Converter<'a> {
     context: Context<'a>,
     choices: &'a HashMap<Join, OperatorChoice>,
     undecided: Vec<Join>,
-    /// Whether the cover is of a SIMJOIN, while joins by its clauses are converted; `None` for other joins.
-    branch_insists: Option<bool>,
+    /// The cover of whose clauses joins are converted; `None` for other joins.
+    cover: Option<CoverOfJoin>,
     /// The numbers of the SIMJOINs that became nodes.
     converted: HashSet<i64>,
     /// Why other SIMJOINs did not.
     refused: HashMap<i64, Vec<String>>,
+}
+
+/// A cover whose clauses become joins.
+struct CoverOfJoin {
+    /// Whether it is of a SIMJOIN.
+    insists: bool,
+    /// Its clauses, for EXPLAIN.
+    text: String,
 }
 
 /// The outcome for a join.
@@ -236,7 +244,7 @@ impl Converter<'_> {
         }
         let conjuncts = Conjuncts::read(join, filter, self.context)?;
         let joins = conjuncts.joins.clone();
-        let insists = !joins.is_empty() || self.branch_insists == Some(true);
+        let insists = !joins.is_empty() || self.cover.as_ref().is_some_and(|cover| cover.insists);
         let outcome = match unsupported(join) {
             Some(_) if conjuncts.has_no_similarity() => return Ok(Conversion::Unchanged),
             Some(reason) => Conversion::Declined(reason.to_string()),
@@ -263,7 +271,7 @@ impl Converter<'_> {
     fn covered(&mut self, join: &Join, conjuncts: Conjuncts, insists: bool) -> Result<Conversion> {
         let Conjuncts { all, others, mut reasons, .. } = conjuncts;
         // A join by one clause alone: an equality, by which a hash join runs.
-        if self.branch_insists.is_some() {
+        if self.cover.is_some() {
             return Ok(Conversion::Declined(reasons.join("; ")));
         }
         let found = others.iter().find_map(|position| {
@@ -299,7 +307,9 @@ impl Converter<'_> {
         }
         let clauses = &clauses;
         let union = JoinUnion { join, conjuncts: &all, covered, clauses, implied, beside };
-        self.branch_insists = Some(insists);
+        let text = clauses.iter().map(|clause| clause.condition().to_string());
+        let text = format!("cover: {}", text.collect::<Vec<_>>().join(" | "));
+        self.cover = Some(CoverOfJoin { insists, text });
         let mut declined = None;
         let plan = union.plan(&mut |branch| {
             let is_hashed = branch.on.len() > join.on.len();
@@ -313,7 +323,7 @@ impl Converter<'_> {
                 Conversion::Unchanged => LogicalPlan::Join(branch),
             })
         });
-        self.branch_insists = None;
+        self.cover = None;
         let plan = plan?;
         Ok(match declined {
             Some(reason) => Conversion::Declined(reason),
@@ -395,10 +405,7 @@ impl Converter<'_> {
             shared: None,
             predicate: driver.predicate,
             conjunct,
-            note: match (driver.derivation(), note) {
-                (Some(derived), Some(note)) => Some(format!("{derived}; {note}")),
-                (derived, note) => derived.or(note),
-            },
+            note: self.notes([driver.derivation(), note]),
             join_type: join.join_type,
             arguments: driver.arguments,
             on: rest.on,
@@ -410,6 +417,15 @@ impl Converter<'_> {
             schema: Arc::clone(&join.schema),
         })?;
         Ok(Conversion::Node(Box::new(node)))
+    }
+}
+
+impl Converter<'_> {
+    /// The notes of a join, and that of the cover that it is of.
+    fn notes(&self, notes: [Option<String>; 2]) -> Option<String> {
+        let cover = self.cover.as_ref().map(|cover| cover.text.clone());
+        let notes: Vec<String> = notes.into_iter().flatten().chain(cover).collect();
+        (!notes.is_empty()).then(|| notes.join("; "))
     }
 }
 

@@ -60,6 +60,11 @@ impl Family for StringFamily {
         match Threshold::of(predicate) {
             Ok(threshold) if threshold.is_void() => [f64::INFINITY; 2],
             Ok(Threshold { function, bound }) if function.is_distance() => [-2.0, -bound],
+            // All pairs are compared, so that even distances of points leave out more.
+            Ok(Threshold {
+                function: StringFunction::Jaro | StringFunction::JaroWinkler,
+                bound,
+            }) => [-3.5, bound],
             Ok(Threshold { bound, .. }) => [-2.5, bound],
             Err(_) => [f64::NEG_INFINITY; 2],
         }
