@@ -35,6 +35,8 @@ pub(crate) struct Bound {
     pub matcher: Arc<dyn AnyMatcher>,
     /// By side, the expression of the values that encoders take.
     pub sources: [PhysicalExprRef; 2],
+    /// The families of the session.
+    pub families: Families,
 }
 
 impl Families {
@@ -108,7 +110,7 @@ impl Families {
         };
         let sources =
             [source(Side::Left, left, arguments[0].0), source(Side::Right, right, arguments[1].0)];
-        Ok(Bound { matcher, sources })
+        Ok(Bound { matcher, sources, families: self.clone() })
     }
 
     fn member(&self, name: &str) -> Result<&Member> {

@@ -14,8 +14,9 @@ use datafusion::physical_plan::expressions::Column;
 
 use crate::config::SimJoinOptions;
 use crate::engine::{AnyMatcher, MatchNeed, MatchSpec, Orders};
+use crate::exec::once::computed_once;
 use crate::exec::sink::{Listed, PairSink, Sink};
-use crate::families::Bound;
+use crate::families::{Bound, Families};
 use crate::spec::{CountOf, Need, OutputColumn, Residual, ResidualColumn, Side, SimilarityJoin};
 
 /// A comparison of a column of each side (`a.id < b.id`), decided on ranks without evaluating an
@@ -46,6 +47,8 @@ pub(crate) struct JoinLayout {
     pub join: SimilarityJoin,
     /// The predicate over the types of the arguments, which reads their stored forms as well.
     pub matcher: Arc<dyn AnyMatcher>,
+    /// The families of the session.
+    pub families: Families,
     /// Per side, what is evaluated for rows to be encoded: its argument, or what the encoders make
     /// the argument of.
     pub sources: [PhysicalExprRef; 2],
@@ -53,8 +56,8 @@ pub(crate) struct JoinLayout {
     pub self_join: bool,
     pub sink: Sink,
     pub row_order: Option<RowOrder>,
-    /// The residual without `row_order`.
-    residual_of_ranked: Option<Residual>,
+    /// The residual as it is evaluated, and that without `row_order`.
+    residuals: [Option<Residual>; 2],
     /// Whether rows of other collections than the build side are encoded like its rows, and ranked
     /// among them.
     pub meets_others: bool,
@@ -80,7 +83,7 @@ pub(crate) enum Sides {
 impl JoinLayout {
     pub(crate) fn try_new(
         join: SimilarityJoin,
-        Bound { matcher, sources }: Bound,
+        Bound { matcher, sources, families }: Bound,
         sides: Sides,
         options: &SimJoinOptions,
     ) -> Result<Self> {
@@ -133,15 +136,20 @@ impl JoinLayout {
             return internal_err!("non-NULL values are counted per row of the other side only");
         }
         let carried = carried_columns(&join, residual.as_ref(), sides);
+        let evaluated = |residual: Option<Residual>| {
+            residual.map(|residual| computed_once(residual, &families)).transpose()
+        };
+        let residuals = [evaluated(join.residual.clone())?, evaluated(residual_of_ranked)?];
         Ok(Self {
             join,
             matcher,
+            families,
             sources,
             probe,
             self_join,
             sink,
             row_order,
-            residual_of_ranked,
+            residuals,
             meets_others: !self_join,
             carried,
             spec,
@@ -203,9 +211,10 @@ impl JoinLayout {
     /// The condition to evaluate for pairs of rows, with a build side whose rows have ranks
     /// (`ranked`) or not. The rows of a self-join have ranks wherever there is a row order.
     pub(crate) fn residual(&self, ranked: bool) -> Option<&Residual> {
+        let [whole, of_ranked] = &self.residuals;
         match self.row_order {
-            Some(_) if ranked => self.residual_of_ranked.as_ref(),
-            _ => self.join.residual.as_ref(),
+            Some(_) if ranked => of_ranked.as_ref(),
+            _ => whole.as_ref(),
         }
     }
 
@@ -224,7 +233,7 @@ impl JoinLayout {
     pub(crate) fn may_give_firsts(&self) -> bool {
         self.sink.pairs == PairSink::Firsts
             && self.row_order.is_some()
-            && self.residual_of_ranked.is_none()
+            && self.residuals[1].is_none()
     }
 
     /// Whether all build rows are listed, with a match or without one.

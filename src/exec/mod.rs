@@ -23,6 +23,7 @@ pub(crate) mod layout;
 pub(crate) mod metrics;
 pub(crate) mod mode;
 pub(crate) mod node;
+mod once;
 pub(crate) mod partition;
 mod parts;
 pub(crate) mod probe;

@@ -33,7 +33,7 @@ pub(super) fn counted(
     };
     let schemas = [Side::Left, Side::Right].map(|side| input.side(side).schema());
     let arguments = [0, 1].map(|side| (&search.arguments[side], schemas[side].as_ref()));
-    let Bound { matcher, sources } = families.bind(search.predicate, arguments)?;
+    let Bound { matcher, sources, .. } = families.bind(search.predicate, arguments)?;
     let argument = Arc::clone(&sources[side as usize]);
     if !argument.is::<Column>() {
         return Ok(rows);

@@ -21,12 +21,13 @@ use super::readings::{are_deterministic, is_deterministic, is_exact};
 use super::sources::take_calls;
 use crate::config::{BuildSideChoice, SimJoinOptions};
 use crate::exec::expected;
-use crate::exec::{JoinInput, SetSimilarityJoinExec};
+use crate::exec::{JoinInput, JoinPartsExec, SetSimilarityJoinExec};
 use crate::families::Families;
 use crate::nearest::{BestPairsExec, NearestJoinExec};
 use crate::plan::recognise::cost;
 use crate::plan::recognise::declined::{DeclinedNode, SimilarityJoinDeclinedExec};
 use crate::plan::recognise::nearest::{as_join, nearest_of, rest_of};
+use crate::plan::recognise::parts::JoinPartsNode;
 use crate::plan::recognise::predicate::call_over;
 use crate::plan::recognise::rest::{OtherConditions, output_of};
 use crate::plan::relations::{NearestNode, PairsNode, plan_pairs};
@@ -84,6 +85,12 @@ impl ExtensionPlanner for SimJoinPlanner {
         if let Some(node) = node.as_any().downcast_ref::<PairsNode>() {
             let is_cluster = ClusterPlanning::tasks_of(session.config()).is_some();
             return plan_pairs(node, physical_inputs, is_cluster).map(Some);
+        }
+        if node.as_any().is::<JoinPartsNode>() {
+            let [union] = physical_inputs else {
+                return internal_err!("JoinParts has one input");
+            };
+            return Ok(Some(Arc::new(JoinPartsExec::over(Arc::clone(union)))));
         }
         if let Some(node) = node.as_any().downcast_ref::<DeclinedNode>() {
             let [input] = physical_inputs else {

@@ -77,12 +77,13 @@ const ALLOWED: [(&str, &[&str]); 15] = [
 ];
 
 /// The modules of `exec`; each may use those that stand before it.
-const WITHIN_EXEC: [&str; 17] = [
+const WITHIN_EXEC: [&str; 18] = [
     "cores",
     "expected",
     "hands_on",
     "input",
     "sink",
+    "once",
     "layout",
     "metrics",
     "rows",

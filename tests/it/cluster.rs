@@ -172,6 +172,37 @@ async fn matches_of_small_sides_are_made_by_one_task() {
     }
 }
 
+/// Tasks find the first pairs, and those of each row, among their own rows, also where one side might be read whole by
+/// each of them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn best_pairs_of_small_sides_are_found_by_tasks() {
+    let (left, right) = (random_rows(3, 150, 8), random_rows(4, 60, 8));
+    let (alone, ctx) = (Session::default().context(), cluster(3).context());
+    let broadcast = cluster(3).option("distribution", "broadcast").context();
+    for session in [&alone, &ctx, &broadcast] {
+        register(session, "a", &left);
+        register(session, "b", &right);
+    }
+    let pairs = "SELECT a.id, b.id AS other, jaccard(a.toks, b.toks) AS s FROM a SIMJOIN b \
+                 ON jaccard(a.toks, b.toks) >= 0.1";
+    let first = format!("{pairs} ORDER BY s DESC, a.id, other LIMIT 7");
+    let ranked =
+        "SELECT * FROM (SELECT *, rank() OVER (PARTITION BY id ORDER BY s DESC) AS k FROM (";
+    let of_each_row = format!("{ranked}{pairs})) WHERE k <= 2");
+    for sql in [first, of_each_row] {
+        let plan = explain(&ctx, &sql).await;
+        assert_contains(&plan, &["best=", "each task finds the best pairs of its own rows"]);
+        let plan = explain(&broadcast, &sql).await;
+        assert!(plan.contains("mode=broadcast") && !plan.contains("best="), "{plan}");
+        let expected = rows(&alone, &sql).await;
+        assert!(expected.len() >= 7);
+        for tasks in [1, 3] {
+            let found = rows_of_tasks(&ctx, &sql, vec![], tasks).await;
+            assert_same_rows(&found, &expected, &sql);
+        }
+    }
+}
+
 /// A filter above the parts of a join reads the column that it names, also where two have one name.
 #[tokio::test]
 async fn filters_above_the_parts_of_a_join_read_the_right_column() {

@@ -74,7 +74,8 @@ impl StoredPlan {
                 true => Arc::clone(&join.arguments[side]),
                 false => Arc::clone(&layout.sources[side]),
             };
-            Bound { matcher: Arc::clone(&layout.matcher), sources: [source(0), source(1)] }
+            let (matcher, families) = (Arc::clone(&layout.matcher), layout.families.clone());
+            Bound { matcher, sources: [source(0), source(1)], families }
         };
         let build = layout.build();
         let direct = match layout.self_join || layout.spec.orders == Orders::Mirrored {

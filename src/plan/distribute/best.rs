@@ -10,8 +10,8 @@ use datafusion::common::Result;
 use datafusion::physical_plan::union::UnionExec;
 use datafusion::physical_plan::{ChildrenPropertiesMode, ExecutionPlan, ReplaceChildrenOptions};
 
-use super::Distribution;
 use super::size::InputBytes;
+use super::{Distribution, WorkSharing};
 use crate::config::DistributionChoice;
 use crate::exec::{JoinInput, JoinPartsExec, SetSimilarityJoinExec};
 use crate::families::Families;
@@ -28,7 +28,21 @@ impl Distribution<'_> {
             }
         }
         let families = self.families;
-        best_of_tasks(self.plan()?, best, families)
+        let plan = match self.reads_one_side_whole() {
+            // The tasks of a broadcast share what they read, and would make all pairs.
+            true if !matches!(best, BestPairs::OneToOne { .. }) => {
+                self.repartition("each task finds the best pairs of its own rows".to_string())?
+            }
+            _ => self.plan()?,
+        };
+        best_of_tasks(plan, best, families)
+    }
+
+    /// Whether each task would read one side whole, where the tasks might as well share both.
+    fn reads_one_side_whole(&self) -> bool {
+        self.options.distribution == DistributionChoice::Auto
+            && self.not_repartitioned().is_none()
+            && matches!(self.choose(), WorkSharing::Broadcast(..))
     }
 
     /// Says that a task may read each side, where several tasks might share the join.

@@ -105,10 +105,15 @@ impl Distribution<'_> {
                     Some(reason),
                 )?))
             }
-            WorkSharing::Repartition(reason) if self.meets_once() => {
-                self.repartitioned_once(reason)
-            }
-            WorkSharing::Repartition(reason) => self.repartitioned(reason),
+            WorkSharing::Repartition(reason) => self.repartition(reason),
+        }
+    }
+
+    /// The plan by which the tasks share both sides.
+    fn repartition(self, reason: String) -> Result<Arc<dyn ExecutionPlan>> {
+        match self.meets_once() {
+            true => self.repartitioned_once(reason),
+            false => self.repartitioned(reason),
         }
     }
 

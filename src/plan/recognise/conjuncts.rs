@@ -1,8 +1,9 @@
 //! The conjuncts of a join, and the bounds that can drive it.
 
+use arrow::datatypes::DataType;
 use datafusion::common::{Result, ScalarValue};
 use datafusion::logical_expr::utils::split_conjunction;
-use datafusion::logical_expr::{Expr, Join};
+use datafusion::logical_expr::{Expr, ExprSchemable, Join};
 
 use super::context::Context;
 use super::marker::unwrap;
@@ -81,12 +82,19 @@ impl Conjuncts {
             // BETWEEN arrives as two comparisons inside one wrapper.
             for inner in split_conjunction(wrapped.as_ref().map_or(conjunct, |w| w.conjunct)) {
                 let keys = this.add(join, inner, measured, context);
-                this.all.push(match (inner, measured) {
+                match (inner, measured) {
+                    // Every pair satisfies it.
+                    (Expr::Literal(ScalarValue::Boolean(Some(true)), _), Some(_)) => {}
                     // For EXPLAIN, which should name the measure.
-                    (Expr::Literal(..), Some(measured)) => never(measured, context.families),
-                    (inner, Some(_)) => numbers_alone(inner, context.families)?,
-                    _ => inner.clone(),
-                });
+                    (Expr::Literal(..), Some(measured)) => {
+                        let schema = join.left.schema().join(join.right.schema())?;
+                        // The constant that it is compared with has this type.
+                        let number = measured.clone().cast_to(&DataType::Float64, &schema)?;
+                        this.all.push(never(&number, context.families));
+                    }
+                    (inner, Some(_)) => this.all.push(numbers_alone(inner, context.families)?),
+                    _ => this.all.push(inner.clone()),
+                }
                 this.all.extend(keys);
             }
         }

@@ -10,6 +10,7 @@ pub(crate) mod declined;
 pub(crate) mod marker;
 pub(crate) mod nearest;
 mod necessary;
+pub(crate) mod parts;
 pub(crate) mod predicate;
 pub(crate) mod rest;
 pub(crate) mod unanalyzed;

@@ -133,6 +133,10 @@ fn known(
     is_distance: bool,
     sides: JoinInputs<'_>,
 ) -> Result<Box<Comparison>, String> {
+    let mut score = score;
+    while let Expr::Alias(alias) = score {
+        score = &alias.expr;
+    }
     let (score, is_complement) = match complement(score) {
         Some(distance) => (distance, true),
         None => (score, false),

@@ -86,7 +86,7 @@ impl OtherConditions {
 ///
 /// The optimizer has moved most of them to the join's `on` already; equalities that it pushed into
 /// the condition later are still here.
-fn equality(conjunct: &Expr, join: &Join) -> Result<Option<(Expr, Expr)>> {
+pub(super) fn equality(conjunct: &Expr, join: &Join) -> Result<Option<(Expr, Expr)>> {
     let Expr::BinaryExpr(BinaryExpr { left, op: Operator::Eq, right }) = conjunct else {
         return Ok(None);
     };

@@ -11,11 +11,13 @@
 
 use std::sync::Arc;
 
-use datafusion::common::{JoinType, Result, ScalarValue, internal_err};
-use datafusion::logical_expr::utils::conjunction;
+use datafusion::common::{JoinType, NullEquality, Result, ScalarValue, internal_err};
+use datafusion::logical_expr::utils::{conjunction, split_conjunction};
 use datafusion::logical_expr::{Expr, Join, LogicalPlan, Projection, Union};
 
 use super::necessary::Clause;
+use super::parts::JoinPartsNode;
+use super::rest::equality;
 use crate::spec::Side;
 
 /// A join, and the clauses of a cover of one of its conjuncts.
@@ -61,7 +63,8 @@ impl JoinUnion<'_> {
             other => return internal_err!("a {other} join by several clauses"),
         }
         let inputs = parts.into_iter().map(Arc::new).collect();
-        Ok(LogicalPlan::Union(Union { inputs, schema: Arc::clone(&self.join.schema) }))
+        let union = Union { inputs, schema: Arc::clone(&self.join.schema) };
+        Ok(JoinPartsNode::plan_over(LogicalPlan::Union(union)))
     }
 
     /// The pairs of each clause that earlier ones leave.
@@ -140,6 +143,15 @@ impl JoinUnion<'_> {
             Clause::Equal(equality) => {
                 let [left, right] = &equality.sides;
                 on.push((left.clone(), right.clone()));
+            }
+            Clause::Alternative(condition) => {
+                let keys_match_null = self.join.null_equality == NullEquality::NullEqualsNull;
+                for conjunct in split_conjunction(condition) {
+                    match equality(conjunct, self.join)?.filter(|_| !keys_match_null) {
+                        Some(pair) => on.push(pair),
+                        None => conjuncts.push(conjunct.clone()),
+                    }
+                }
             }
         }
         conjuncts.extend(self.beside[place].iter().cloned());

@@ -27,6 +27,7 @@ use datafusion::logical_expr::{Aggregate, Expr, LogicalPlan, Projection, Union, 
 
 use crate::plan::columns::{column_at, map_columns, reaches_outside};
 use crate::plan::logical::SetSimilarityJoin;
+use crate::plan::recognise::parts::JoinPartsNode;
 use crate::plan::rewrite::narrow::narrow_outputs;
 use crate::spec::{CountOf, Need, OutputColumn, Preserved, Side};
 
@@ -217,6 +218,10 @@ impl<'a> Flat<'a> {
                 LogicalPlan::SubqueryAlias(alias) => {
                     let columns = alias.input.schema().columns();
                     (&alias.input, columns.into_iter().map(Expr::Column).collect())
+                }
+                other if !std::ptr::eq(JoinPartsNode::seen_through(other), other) => {
+                    plan = JoinPartsNode::seen_through(other);
+                    continue;
                 }
                 _ => break,
             };

@@ -36,7 +36,7 @@ fn table(rng: &mut StdRng, rows: usize, bases: &[String]) -> Result<Arc<MemTable
             number.map(|n| special.get(n as usize).copied().unwrap_or((n - 30) as f64 / 100.0))
         })
         .collect();
-    let ends = [i64::MIN, i64::MIN + 3, i64::MAX, i64::MAX - 2, 1 << 62];
+    let ends = [i64::MIN, i64::MIN + 3, i64::MAX, i64::MAX - 2, 1 << 62, -(1 << 62) + 1];
     let large = numbers(40)
         .into_iter()
         .map(|number| number.map(|n| ends.get(n as usize).copied().unwrap_or(n - 20)));
@@ -67,13 +67,18 @@ fn near(rng: &mut StdRng) -> String {
         "n" | "i" => pick(rng, &["1", "3", "7"]),
         _ => pick(rng, &["0.01", "0.03", "0.1"]),
     };
-    match rng.random_range(0..12) {
+    match rng.random_range(0..15) {
         0..3 => format!("abs(a.{column} - b.{column}) <= {width}"),
         3 => format!("{width} > abs(b.{column} - a.{column})"),
         4 => format!("a.{column} BETWEEN b.{column} - {width} AND b.{column} + {width}"),
         5 => format!("b.{column} - a.{column} BETWEEN -{width} AND {width}"),
         6 => format!("a.{column} >= b.{column} AND a.{column} < b.{column} + {width}"),
         7 => format!("a.{column} + {width} >= b.{column} AND b.{column} >= a.{column} - {width}"),
+        12 => format!("a.{column} - b.{column} <= {width} AND b.{column} - a.{column} <= {width}"),
+        13 => "a.d + INTERVAL '12 hours' + INTERVAL '12 hours' >= b.d AND a.d <= b.d".to_string(),
+        14 => "arrow_cast(a.t, 'Timestamp(Second, None)') + INTERVAL '0.6 seconds' >= b.t \
+               AND b.t >= a.t - INTERVAL '1 hour'"
+            .to_string(),
         8 => "a.d BETWEEN b.d - INTERVAL '3 days' AND b.d + INTERVAL '2 days'".to_string(),
         9 => "b.d >= a.d - INTERVAL '1 month' AND b.d <= a.d".to_string(),
         10 => "a.t BETWEEN b.t AND b.t + INTERVAL '90 minutes'".to_string(),
@@ -138,7 +143,7 @@ async fn bands_join_as_a_nested_loop_does() -> Result<()> {
         with_keys += usize::from(has_keys);
         with_rows += usize::from(has_keys && !expected.is_empty());
     }
-    assert!(with_keys > 150 && with_rows > 100, "{with_keys} {with_rows}");
+    assert!(with_keys > 100 && with_rows > 80, "{with_keys} {with_rows}");
     Ok(())
 }
 
@@ -175,6 +180,6 @@ async fn nearest_rows_within_a_band_are_those_of_all_pairs() -> Result<()> {
         assert_eq!(found, expected, "{nearest}\n{plan}");
         with_keys += usize::from(plan.contains("__simjoin_band"));
     }
-    assert!(with_keys > 25, "{with_keys}");
+    assert!(with_keys > 15, "{with_keys}");
     Ok(())
 }

@@ -132,6 +132,7 @@ impl Draw<'_> {
             return match self.rng.random_range(0..6) {
                 0 => "a.k = b.k".to_string(),
                 1 => format!("NOT ({} < {level})", self.measure()),
+                2 => format!("CASE WHEN {} >= {level} THEN 1 ELSE 0 END = 1", self.measure()),
                 _ => format!("{} >= {level}", self.measure()),
             };
         }
@@ -235,5 +236,45 @@ async fn conditions_with_vectors_join_as_a_nested_loop_does() -> Result<()> {
     }
     assert!(counts.run > 50 && counts.with_rows > 40 && counts.unions > 10, "{counts:?}");
     assert!(counts.insisted > 25 && counts.refused < counts.insisted, "{counts:?}");
+    Ok(())
+}
+
+/// A condition that the optimizer finds to be true for all pairs leaves none out.
+#[tokio::test]
+async fn conditions_that_are_always_true_change_nothing() -> Result<()> {
+    let context = Setup::of(Way::Memory).session(install)?;
+    let bases: Vec<String> = vec!["new york".to_string(), "old town".to_string()];
+    context.register_table("a", table(&mut StdRng::seed_from_u64(5), 40, &bases)?)?;
+    let similar = "levenshtein(a.s, b.s) <= 1";
+    let rows = |condition: String| {
+        let context = context.clone();
+        async move {
+            let sql = format!("SELECT a.id, b.id FROM a SIMJOIN a b ON {condition}");
+            plan_and_rows(&context, &sql).await
+        }
+    };
+    let (_, expected) = rows(similar.to_string()).await?;
+    assert!(expected.len() > 40);
+    let always = "CASE WHEN jaro_similarity(a.t, b.t) >= 0.5 THEN 1 ELSE 2 END IS NOT NULL";
+    let (plan, found) = rows(format!("{always} AND {similar}")).await?;
+    assert_eq!(found, expected, "{plan}");
+    Ok(())
+}
+
+/// A filter above alternatives reads the columns that it names, of which two have one name.
+#[tokio::test]
+async fn filters_above_alternatives_read_their_columns() -> Result<()> {
+    let operator = Setup::of(Way::Memory).session(install)?;
+    let bases: Vec<String> = vec!["new york".to_string(), "old town".to_string()];
+    operator.register_table("a", table(&mut StdRng::seed_from_u64(6), 40, &bases)?)?;
+    let sql = "SELECT a.id, b.id FROM a LEFT SIMJOIN a b \
+               ON levenshtein(a.s, b.s) <= 1 OR jaro_similarity(a.t, b.t) >= 0.9 \
+               WHERE a.k % 2 < b.k % 2";
+    let (plan, found) = plan_and_rows(&operator, sql).await?;
+    assert!(plan.matches("SetSimilarityJoinExec").count() > 1, "{plan}");
+    operator.sql("SET simjoin.recognize_joins = false").await?;
+    let (_, expected) = plan_and_rows(&operator, &sql.replace("SIMJOIN", "JOIN")).await?;
+    assert!(!expected.is_empty());
+    assert_eq!(found, expected, "{plan}");
     Ok(())
 }

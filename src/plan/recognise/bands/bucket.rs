@@ -198,15 +198,10 @@ fn within(buckets: Buckets, values: &Float64Array) -> ListArray {
 
 #[cfg(test)]
 mod tests {
-    use datafusion::prelude::col;
     use rand::rngs::StdRng;
     use rand::{Rng, SeedableRng};
 
     use super::*;
-
-    fn band(range: [f64; 2], axis: Axis) -> ValueBand {
-        ValueBand { terms: [col("a"), col("b")], range, axis }
-    }
 
     /// Values whose difference lies in a band, as it is computed, share exactly one bucket.
     #[test]
@@ -217,7 +212,7 @@ mod tests {
             let width = 10f64.powi(rng.random_range(-9..9)) * rng.random_range(1.0..9.0);
             let low = [-width, 0.0, -3.0 * width, width][rng.random_range(0..4)];
             let range = [low, low + width];
-            let buckets = Buckets::of(&band(range, Axis::Double));
+            let buckets = Buckets::of(&ValueBand::of_columns(range, Axis::Double));
             let a = 10f64.powi(rng.random_range(-9..20)) * rng.random_range(-1.0..1.0);
             let near = [0.0, 1.0, -1.0, 0.3, 2.0][rng.random_range(0..5)];
             let b = a - (low + near * width) * [1.0, 1.0 + 1e-15][round % 2];
@@ -250,7 +245,7 @@ mod tests {
             let (a, b) = (end(&mut rng), end(&mut rng));
             let (low, high) = (rng.random_range(-6..3i8), rng.random_range(3..7i8));
             let range = [f64::from(low), f64::from(high)];
-            let buckets = Buckets::of(&band(range, Axis::Integers(8)));
+            let buckets = Buckets::of(&ValueBand::of_columns(range, Axis::Integers(8)));
             let mut within = Int64Builder::new();
             buckets.append_within(f64::from(b), &mut within);
             let own = buckets.own(f64::from(a));
@@ -263,7 +258,7 @@ mod tests {
             wrapped += usize::from(is_in && i16::from(a) - i16::from(b) != i16::from(difference));
         }
         assert!(wrapped > 1000, "{wrapped}");
-        let buckets = Buckets::of(&band([-1.0, 1.0], Axis::Double));
+        let buckets = Buckets::of(&ValueBand::of_columns([-1.0, 1.0], Axis::Double));
         for value in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, f64::MAX] {
             let mut within = Int64Builder::new();
             buckets.append_within(value, &mut within);

@@ -1,6 +1,6 @@
 //! Bands in the condition of a join.
 
-use arrow::datatypes::DataType;
+use arrow::datatypes::{DataType, TimeUnit};
 use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::functions::math::abs::AbsFunc;
 use datafusion::logical_expr::expr::{Between, ScalarFunction};
@@ -17,6 +17,17 @@ pub(super) struct ValueBand {
     /// The least and the greatest difference, left minus right; of times in seconds.
     pub range: [f64; 2],
     pub axis: Axis,
+    form: BoundForm,
+}
+
+/// The form of the bounds of a band. In each, integers wrap and NaN compares in another way, so that bounds of two
+/// forms make no band.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum BoundForm {
+    /// A value is compared with the sum of the other one and a constant.
+    Sum,
+    /// The difference left minus right is, or right minus left.
+    Difference { is_swapped: bool },
 }
 
 /// The values of a type as numbers.
@@ -27,10 +38,10 @@ pub(super) enum Axis {
     Single,
     /// Floating-point numbers and decimals.
     Double,
-    /// Points in time: by the calendar of a zone, or days, or neither.
+    /// Points in time: by the calendar of a zone or not, in units of so many seconds.
     Time {
         has_zone: bool,
-        are_days: bool,
+        unit: f64,
     },
 }
 
@@ -43,9 +54,15 @@ impl Axis {
             DataType::Int64 => Self::Integers(64),
             DataType::Float32 => Self::Single,
             DataType::Float64 | DataType::Decimal128(..) | DataType::Decimal256(..) => Self::Double,
-            DataType::Date32 | DataType::Date64 => Self::Time { has_zone: false, are_days: true },
-            DataType::Timestamp(_, zone) => {
-                Self::Time { has_zone: zone.is_some(), are_days: false }
+            DataType::Date32 | DataType::Date64 => Self::Time { has_zone: false, unit: DAY },
+            DataType::Timestamp(unit, zone) => {
+                let unit = match unit {
+                    TimeUnit::Second => 1.0,
+                    TimeUnit::Millisecond => 1e-3,
+                    TimeUnit::Microsecond => 1e-6,
+                    TimeUnit::Nanosecond => 1e-9,
+                };
+                Self::Time { has_zone: zone.is_some(), unit }
             }
             _ => return None,
         })
@@ -58,13 +75,9 @@ impl Axis {
     /// The axis of a difference of values of two axes.
     fn with(self, other: Self) -> Option<Self> {
         match (self, other) {
-            (
-                Self::Time { has_zone, are_days },
-                Self::Time { has_zone: of_other, are_days: other_days },
-            ) => Some(Self::Time {
-                has_zone: has_zone || of_other,
-                are_days: are_days || other_days,
-            }),
+            (Self::Time { has_zone: a, unit }, Self::Time { has_zone: b, unit: of_other }) => {
+                Some(Self::Time { has_zone: a || b, unit: unit.max(of_other) })
+            }
             (a, b) if a.is_time() || b.is_time() => None,
             (Self::Single, _) | (_, Self::Single) => Some(Self::Single),
             (Self::Integers(a), Self::Integers(b)) => Some(Self::Integers(a.min(b))),
@@ -85,7 +98,11 @@ pub(super) fn bands<'a>(
     }
     let is_band = |band: &ValueBand| {
         let [low, high] = band.range;
-        low.is_finite() && high.is_finite() && low < high
+        let most = match band.axis {
+            Axis::Integers(bits) => most_of(bits),
+            _ => f64::MAX,
+        };
+        low.abs() <= most && high.abs() <= most && low < high
     };
     found.bands.into_iter().filter(is_band).collect()
 }
@@ -109,10 +126,20 @@ struct Offset {
     is_time: bool,
     /// Whether days are added, which are not of one length where a zone has summer time.
     has_days: bool,
+    /// The finest unit of all that is added, in seconds.
+    unit: f64,
+    /// The greatest number of all that are added.
+    largest: f64,
 }
 
 impl Offset {
-    const NONE: Self = Self { range: [0.0; 2], is_time: false, has_days: false };
+    const NONE: Self = Self {
+        range: [0.0; 2],
+        is_time: false,
+        has_days: false,
+        unit: f64::INFINITY,
+        largest: 0.0,
+    };
 
     fn is_none(self) -> bool {
         self.range == [0.0; 2]
@@ -131,6 +158,8 @@ impl Offset {
             range: [self.range[0] + other.range[0], self.range[1] + other.range[1]],
             is_time: self.is_time || other.is_time,
             has_days: self.has_days || other.has_days,
+            unit: self.unit.min(other.unit),
+            largest: self.largest.max(other.largest),
         })
     }
 }
@@ -162,7 +191,7 @@ impl BandFinder<'_> {
         let Some(bound) = offset_of(right) else {
             let (left, right) = (sum_of(left), sum_of(right));
             let bound = right.offset.plus(left.offset.negated())?;
-            return self.bound([left.term, right.term], is_upper, bound);
+            return self.bound([left.term, right.term], is_upper, bound, false);
         };
         match absolute(left) {
             Some(difference) if is_upper => {
@@ -184,17 +213,28 @@ impl BandFinder<'_> {
             Expr::BinaryExpr(BinaryExpr { left, op: Operator::Minus, right }) => {
                 let (left, right) = (sum_of(left), sum_of(right));
                 let bound = bound.plus(right.offset)?.plus(left.offset.negated())?;
-                self.bound([left.term, right.term], is_upper, bound)
+                self.bound([left.term, right.term], is_upper, bound, true)
             }
             _ => None,
         }
     }
 
     /// Notes a bound of the first term minus the second.
-    fn bound(&mut self, terms: [&Expr; 2], is_upper: bool, bound: Offset) -> Option<()> {
+    fn bound(
+        &mut self,
+        terms: [&Expr; 2],
+        is_upper: bool,
+        bound: Offset,
+        is_difference: bool,
+    ) -> Option<()> {
         let exprs = terms.map(Clone::clone);
         let [left, right] = self.sides;
         let sides = exprs.each_ref().map(|expr| side_of(expr, left, right));
+        let is_swapped = sides[0] == Some(Side::Right);
+        let form = match is_difference {
+            true => BoundForm::Difference { is_swapped },
+            false => BoundForm::Sum,
+        };
         let (terms, is_upper, bound) = match (sides, exprs) {
             ([Some(Side::Left), Some(Side::Right)], exprs) => (exprs, is_upper, bound),
             ([Some(Side::Right), Some(Side::Left)], [first, second]) => {
@@ -210,16 +250,23 @@ impl BandFinder<'_> {
         if axis.is_time() != bound.is_time && !bound.is_none() {
             return None;
         }
-        let has_hours = bound.range.iter().any(|seconds| seconds % DAY != 0.0);
+        // What is added is cut to the unit of the values, or may wrap.
+        let is_exact = match axis {
+            Axis::Time { unit, .. } => bound.unit >= unit,
+            Axis::Integers(bits) => bound.largest <= most_of(bits),
+            Axis::Single | Axis::Double => true,
+        };
+        if !is_exact {
+            return None;
+        }
         let leeway = match axis {
             Axis::Time { has_zone: true, .. } if bound.has_days => DAY,
-            // The hours of a sum are cut off.
-            Axis::Time { are_days: true, .. } if has_hours => DAY,
             _ => 0.0,
         };
-        let at = self.bands.iter().position(|band| band.terms == terms).unwrap_or_else(|| {
+        let is_of = |band: &ValueBand| band.terms == terms && band.form == form;
+        let at = self.bands.iter().position(is_of).unwrap_or_else(|| {
             let range = [f64::NEG_INFINITY, f64::INFINITY];
-            self.bands.push(ValueBand { terms, range, axis });
+            self.bands.push(ValueBand { terms, range, axis, form });
             self.bands.len() - 1
         });
         let [low, high] = &mut self.bands[at].range;
@@ -229,6 +276,11 @@ impl BandFinder<'_> {
         }
         Some(())
     }
+}
+
+/// The greatest number that may be added to integers of so many bits: sums wrap only where both values are near the ends.
+fn most_of(bits: i32) -> f64 {
+    2f64.powi(bits - 4)
 }
 
 /// The argument of `abs`.
@@ -283,33 +335,59 @@ fn offset_of(expr: &Expr) -> Option<Offset> {
         Expr::Negative(inner) => return offset_of(inner).map(Offset::negated),
         _ => return None,
     };
-    let time = |range: [f64; 2], has_days| Offset { range, is_time: true, has_days };
-    let seconds = |number: i64, unit: f64| time([number as f64 / unit; 2], false);
-    let of_parts = |months: i32, days: i32, seconds: f64| {
+    let time = |range: [f64; 2], has_days, unit| Offset {
+        range,
+        is_time: true,
+        has_days,
+        unit,
+        ..Offset::NONE
+    };
+    // The unit of a number of nanoseconds.
+    let unit_of = |nanoseconds: i128| match nanoseconds {
+        n if n % 1_000_000_000 == 0 => 1.0,
+        n if n % 1_000_000 == 0 => 1e-3,
+        n if n % 1_000 == 0 => 1e-6,
+        _ => 1e-9,
+    };
+    let of_nanoseconds = |n: i128| time([n as f64 / 1e9; 2], false, unit_of(n));
+    let of_parts = |months: i32, days: i32, nanoseconds: i64| {
         let (months, days) = (f64::from(months), f64::from(days));
         // A month has 28 to 31 days.
+        let seconds = nanoseconds as f64 / 1e9;
         let ends = [28.0, 31.0].map(|month| (months * month + days) * DAY + seconds);
-        time([ends[0].min(ends[1]), ends[0].max(ends[1])], months != 0.0 || days != 0.0)
+        let unit = if nanoseconds == 0 { DAY } else { unit_of(i128::from(nanoseconds)) };
+        let has_days = months != 0.0 || days != 0.0;
+        time([ends[0].min(ends[1]), ends[0].max(ends[1])], has_days, unit)
     };
     Some(match value {
-        ScalarValue::IntervalYearMonth(Some(months)) => of_parts(*months, 0, 0.0),
+        ScalarValue::IntervalYearMonth(Some(months)) => of_parts(*months, 0, 0),
         ScalarValue::IntervalDayTime(Some(parts)) => {
-            of_parts(0, parts.days, f64::from(parts.milliseconds) / 1e3)
+            of_parts(0, parts.days, i64::from(parts.milliseconds) * 1_000_000)
         }
         ScalarValue::IntervalMonthDayNano(Some(parts)) => {
-            of_parts(parts.months, parts.days, parts.nanoseconds as f64 / 1e9)
+            of_parts(parts.months, parts.days, parts.nanoseconds)
         }
-        ScalarValue::DurationSecond(Some(value)) => seconds(*value, 1.0),
-        ScalarValue::DurationMillisecond(Some(value)) => seconds(*value, 1e3),
-        ScalarValue::DurationMicrosecond(Some(value)) => seconds(*value, 1e6),
-        ScalarValue::DurationNanosecond(Some(value)) => seconds(*value, 1e9),
+        ScalarValue::DurationSecond(Some(n)) => of_nanoseconds(i128::from(*n) * 1_000_000_000),
+        ScalarValue::DurationMillisecond(Some(n)) => of_nanoseconds(i128::from(*n) * 1_000_000),
+        ScalarValue::DurationMicrosecond(Some(n)) => of_nanoseconds(i128::from(*n) * 1_000),
+        ScalarValue::DurationNanosecond(Some(n)) => of_nanoseconds(i128::from(*n)),
         number if number.data_type().is_numeric() => {
             let ScalarValue::Float64(Some(number)) = number.cast_to(&DataType::Float64).ok()?
             else {
                 return None;
             };
-            Offset { range: [number.is_finite().then_some(number)?; 2], ..Offset::NONE }
+            let number = Some(number).filter(|number| number.is_finite())?;
+            Offset { range: [number; 2], largest: number.abs(), ..Offset::NONE }
         }
         _ => return None,
     })
+}
+
+#[cfg(test)]
+impl ValueBand {
+    /// A band of two columns.
+    pub(super) fn of_columns(range: [f64; 2], axis: Axis) -> Self {
+        let terms = ["a", "b"].map(datafusion::prelude::col);
+        Self { terms, range, axis, form: BoundForm::Sum }
+    }
 }

@@ -131,6 +131,10 @@ impl BestCase<'_> {
             Operator::GtEq | Operator::Gt | Operator::LtEq | Operator::Lt => {
                 self.compare([left, right], op)
             }
+            // Forms of IS TRUE, IS FALSE and IS NOT TRUE.
+            Operator::IsNotDistinctFrom if is_true(right) => self.truth(left),
+            Operator::IsNotDistinctFrom if is_false(right) => self.untruth(left),
+            Operator::IsDistinctFrom if is_true(right) => self.untruth(left),
             _ if is_constant(condition) => condition.clone(),
             _ => lit(true),
         }
@@ -464,6 +468,14 @@ impl BestCase<'_> {
         };
         Bound { value, may_be_null: true }
     }
+}
+
+fn is_true(expr: &Expr) -> bool {
+    matches!(expr, Expr::Literal(ScalarValue::Boolean(Some(true)), _))
+}
+
+fn is_false(expr: &Expr) -> bool {
+    matches!(expr, Expr::Literal(ScalarValue::Boolean(Some(false)), _))
 }
 
 /// Whether an expression is a condition by its form.

@@ -1,17 +1,18 @@
 //! Bounds of some parts of a condition, one of which each pair meets that satisfies the condition.
 //!
 //! All parts at once are a cover where nothing else can make the condition true. A part without which the others are
-//! one is left out: functions in their order in the condition, then equalities. Each bound is as narrow as the others
+//! one is left out: functions that leave out few pairs before others, then equalities. Each bound is as narrow as the others
 //! allow: of an OR the bound that stands there, of a sum a share of it.
 
 use datafusion::common::ScalarValue;
+use datafusion::logical_expr::utils::split_binary;
 use datafusion::logical_expr::{BinaryExpr, Expr, Operator, lit};
 
 use super::Condition;
 use super::best_case::{BestCase, Given, score};
 use super::parts::Equality;
 use crate::plan::recognise::predicate::Evaluator;
-use crate::spec::{Function, Order};
+use crate::spec::{Call, Function, Order, Predicate, Side};
 
 /// A part of a cover.
 #[derive(Debug, Clone, PartialEq)]
@@ -21,6 +22,8 @@ pub(in super::super) enum Clause {
     Bound { condition: Expr, place: usize, below: f64 },
     /// An equality of the two sides.
     Equal(Box<Equality>),
+    /// A part of an OR from which bounds or equalities follow.
+    Alternative(Expr),
 }
 
 impl Clause {
@@ -29,12 +32,16 @@ impl Clause {
         match self {
             Self::Bound { condition, .. } => condition,
             Self::Equal(equality) => &equality.condition,
+            Self::Alternative(condition) => condition,
         }
     }
 }
 
 /// Parts of a cover, at most: each is a join, with the memory of one.
 const MOST: usize = 8;
+
+/// A bound by which functions are compared.
+const MIDDLE: f64 = 0.5;
 
 /// Steps in which bounds of a sum are narrowed.
 const STEPS: usize = 24;
@@ -48,7 +55,39 @@ enum Part {
 
 /// The clauses of a cover of a condition; or why there is none.
 pub(in super::super) fn cover(condition: &Condition<'_>) -> Result<Vec<Clause>, String> {
-    Cover { condition }.find()
+    match alternatives(condition) {
+        Some(clauses) => Ok(clauses),
+        None => Cover { condition }.find(),
+    }
+}
+
+/// The parts of an OR, where something follows from each, and from one of them more than from a comparison.
+fn alternatives(condition: &Condition<'_>) -> Option<Vec<Clause>> {
+    let parts = split_binary(unalias(condition.condition), Operator::Or);
+    if parts.len() < 2 || parts.len() > MOST {
+        return None;
+    }
+    let is_plain = |part: &Expr| !matches!(part, Expr::BinaryExpr(e) if e.op == Operator::And);
+    if parts.iter().all(|part| is_plain(part)) {
+        return None;
+    }
+    let follows = |part: &Expr| match condition.of_part(part) {
+        Some(part) => part.necessary().is_ok() || !part.keys().is_empty(),
+        // Without a function of both sides, by hash.
+        None => split_binary(part, Operator::And)
+            .into_iter()
+            .any(|conjunct| condition.parts.equality(conjunct).is_some()),
+    };
+    let clause = |part: &Expr| follows(part).then(|| Clause::Alternative(part.clone()));
+    parts.into_iter().map(clause).collect()
+}
+
+fn unalias(expr: &Expr) -> &Expr {
+    match expr {
+        Expr::Alias(alias) => unalias(&alias.expr),
+        Expr::IsTrue(inner) => unalias(inner),
+        other => other,
+    }
 }
 
 struct Cover<'a> {
@@ -65,8 +104,9 @@ impl Cover<'_> {
         if self.may_hold(&self.worst(&members), &members) {
             return Err("pairs that are similar in none of its parts may satisfy it".to_string());
         }
-        // Equalities find their pairs in the least time: a measure is left out before one.
-        let order: Vec<Part> = members.clone();
+        // Functions that leave out the fewest pairs go first, and equalities last.
+        let mut order: Vec<Part> = members.clone();
+        order.sort_by(|a, b| self.selectivity(*a).total_cmp(&self.selectivity(*b)));
         for part in order {
             let others: Vec<Part> =
                 members.iter().copied().filter(|other| *other != part).collect();
@@ -80,6 +120,16 @@ impl Cover<'_> {
         let narrowest = members.iter().map(|part| self.narrowest(*part, &members));
         let narrowest = narrowest.collect::<Result<Vec<_>, _>>()?;
         self.share(&members, &narrowest)
+    }
+
+    /// A rank of a part by the share of the pairs that it leaves out.
+    fn selectivity(&self, part: Part) -> f64 {
+        let Part::MeasuredCall(place) = part else { return f64::INFINITY };
+        let function = self.function(place);
+        let families = self.condition.sides.families;
+        let predicate = Predicate::new(Call { function, first: Side::Left }, MIDDLE);
+        let family = families.get(predicate.family());
+        family.map_or(f64::NEG_INFINITY, |family| family.selectivity(&predicate)[0])
     }
 
     /// The case in which the parts of a cover are as dissimilar as can be.

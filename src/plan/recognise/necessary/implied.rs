@@ -10,7 +10,7 @@ use crate::spec::Predicate;
 impl Condition<'_> {
     /// Whether each pair that meets a clause satisfies the condition: the clause stands in an OR or in `greatest`.
     pub(in super::super) fn follows_from(&self, clause: &Clause) -> bool {
-        self.holds_by(self.condition, clause)
+        matches!(clause, Clause::Alternative(_)) || self.holds_by(self.condition, clause)
     }
 
     fn holds_by(&self, condition: &Expr, clause: &Clause) -> bool {
@@ -44,7 +44,7 @@ impl Condition<'_> {
     fn is_met_by(&self, comparison: &Expr, clause: &Clause) -> bool {
         let bound = match clause {
             Clause::Equal(equality) => return equality.condition == *comparison,
-            Clause::Bound { condition, .. } => condition,
+            Clause::Bound { condition, .. } | Clause::Alternative(condition) => condition,
         };
         let read = |comparison: &Expr| match Comparison::find(comparison, self.sides) {
             ConjunctShape::Comparison(found) => {

@@ -126,9 +126,18 @@ impl<'a> Condition<'a> {
         found.into_iter().map(|(found, bound)| self.comparison(&found, bound.value)).collect()
     }
 
+    /// A part of the condition as one of its own.
+    fn of_part<'p>(&self, part: &'p Expr) -> Option<Condition<'p>>
+    where
+        'a: 'p,
+    {
+        Condition::read(part, self.sides, self.constants, self.nan_is_null)
+    }
+
     /// Makes a case that of the pairs that do not meet a clause.
     fn leave_unmet(&self, clause: &Clause, case: &mut BestCase<'_>) {
         match clause {
+            Clause::Alternative(_) => {}
             Clause::Equal(equality) => {
                 if let Some(place) = self.parts.equality(&equality.condition) {
                     case.is_unmet[place] = true;
