@@ -5,7 +5,7 @@ use std::sync::{Arc, LazyLock};
 use arrow::array::{ArrayRef, AsArray, Float64Array};
 use arrow::datatypes::{DataType, Float64Type};
 use datafusion::common::tree_node::Transformed;
-use datafusion::common::{DFSchema, Result, ScalarValue};
+use datafusion::common::{DFSchema, Result, ScalarValue, plan_err};
 use datafusion::config::ConfigOptions;
 use datafusion::functions::math::expr_fn::nanvl;
 use datafusion::functions_nested::cosine_distance::{CosineDistance, cosine_distance_udf};
@@ -13,7 +13,8 @@ use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::expr_rewriter::FunctionRewrite;
 use datafusion::logical_expr::scalar_doc_sections::DOC_SECTION_ARRAY;
 use datafusion::logical_expr::{
-    ColumnarValue, Documentation, Expr, ScalarFunctionArgs, ScalarUDFImpl, Signature, lit,
+    ColumnarValue, Documentation, Expr, ScalarFunctionArgs, ScalarUDFImpl, Signature,
+    TypeSignature, Volatility, lit,
 };
 
 use super::documentation::example;
@@ -25,13 +26,22 @@ use super::documentation::example;
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub struct CosineSimilarityUdf {
     distance: CosineDistance,
+    signature: Signature,
     aliases: Vec<String>,
 }
 
 impl Default for CosineSimilarityUdf {
     fn default() -> Self {
         let aliases = ["array_cosine_similarity", "list_cosine_similarity"];
-        Self { distance: CosineDistance::new(), aliases: aliases.map(str::to_string).to_vec() }
+        let list = DataType::new_list(DataType::Float64, true);
+        // SHOW FUNCTIONS lists what has types.
+        let signatures =
+            vec![TypeSignature::UserDefined, TypeSignature::Exact(vec![list.clone(), list])];
+        Self {
+            distance: CosineDistance::new(),
+            signature: Signature::one_of(signatures, Volatility::Immutable),
+            aliases: aliases.map(str::to_string).to_vec(),
+        }
     }
 }
 
@@ -45,15 +55,26 @@ impl ScalarUDFImpl for CosineSimilarityUdf {
     }
 
     fn signature(&self) -> &Signature {
-        self.distance.signature()
+        &self.signature
     }
 
     fn coerce_types(&self, arg_types: &[DataType]) -> Result<Vec<DataType>> {
-        self.distance.coerce_types(arg_types)
+        // `return_type` refuses others, by a message of its own.
+        Ok(self.distance.coerce_types(arg_types).unwrap_or_else(|_| arg_types.to_vec()))
     }
 
     fn return_type(&self, arg_types: &[DataType]) -> Result<DataType> {
-        self.distance.return_type(arg_types)
+        match self.distance.coerce_types(arg_types) {
+            Ok(_) => self.distance.return_type(arg_types),
+            Err(_) => {
+                let types: Vec<String> = arg_types.iter().map(ToString::to_string).collect();
+                plan_err!(
+                    "cosine_similarity takes two lists of numbers, found ({}); for example: \
+                     cosine_similarity([1.0, 0.0], [0.5, 0.5])",
+                    types.join(", ")
+                )
+            }
+        }
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {

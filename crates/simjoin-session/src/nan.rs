@@ -8,7 +8,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use indicatif::HumanCount;
 
 use super::operator::sum;
-use datafusion_simjoin::exec::{JoinInput, NanRows, SetSimilarityJoinExec};
+use datafusion_simjoin::exec::{JoinInput, JoinPartsExec, NanRows, SetSimilarityJoinExec};
 use datafusion_simjoin::nearest::{BestPairsExec, NearestJoinExec};
 use datafusion_simjoin::spec::{Function, NanScore, Side};
 
@@ -16,7 +16,7 @@ use datafusion_simjoin::spec::{Function, NanScore, Side};
 /// what that means.
 pub fn notes(plan: &Arc<dyn ExecutionPlan>) -> Vec<String> {
     let mut notes = vec![];
-    collect(plan, &mut notes);
+    collect(plan, false, &mut notes);
     notes.dedup();
     notes
 }
@@ -98,8 +98,10 @@ fn column_of(argument: &PhysicalExprRef) -> Option<&str> {
     }
 }
 
-fn collect(plan: &Arc<dyn ExecutionPlan>, notes: &mut Vec<String>) {
+/// Of alternatives the condition as a whole says what becomes of NaN (`is_part`).
+fn collect(plan: &Arc<dyn ExecutionPlan>, is_part: bool, notes: &mut Vec<String>) {
     if let Some(noted) = Noted::of(plan.as_ref())
+        && !(is_part && matches!(noted.effect, Effect::Compares))
         && let Some(metrics) = plan.metrics()
     {
         for side in [Side::Left, Side::Right] {
@@ -107,7 +109,8 @@ fn collect(plan: &Arc<dyn ExecutionPlan>, notes: &mut Vec<String>) {
             notes.extend(rows.map(|rows| noted.note(side, rows)));
         }
     }
+    let is_part = is_part || plan.is::<JoinPartsExec>();
     for child in plan.children() {
-        collect(child, notes);
+        collect(child, is_part, notes);
     }
 }

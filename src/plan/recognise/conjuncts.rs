@@ -7,7 +7,7 @@ use datafusion::logical_expr::{Expr, ExprSchemable, Join};
 
 use super::context::Context;
 use super::marker::unwrap;
-use super::necessary::{Condition, numbers_alone};
+use super::necessary::{Condition, WEAK, numbers_alone};
 use super::predicate::{Comparison, ComparisonBound, ConjunctShape, is_compared};
 use super::rest::never;
 use crate::plan::numbers::is_number;
@@ -46,6 +46,13 @@ impl Candidate {
     pub(super) fn bounds_the_same(&self, other: &Self) -> bool {
         self.predicate.call.function == other.predicate.call.function
             && self.arguments == other.arguments
+    }
+
+    /// Whether the comparison follows from a conjunct of more parts, and leaves out few pairs.
+    pub(super) fn is_weak(&self) -> bool {
+        let Predicate { call, bound, .. } = self.predicate;
+        let is_share = call.function.extremes() == [0.0, 1.0];
+        self.is_derived && !self.is_exact && is_share && bound < WEAK
     }
 
     /// The comparison where it follows from a conjunct of more parts, for EXPLAIN.

@@ -21,13 +21,12 @@ use crate::plan::recognise::cost::OperatorChoice;
 use crate::plan::recognise::declined::DeclinedNode;
 use crate::plan::recognise::marker::{EXAMPLE, is_marked, refuse, unwrap};
 use crate::plan::recognise::nearest::{as_similarity_join, filter_left_rows};
-use crate::plan::recognise::necessary::{Clause, cover};
 use crate::plan::recognise::predicate::{
     Comparison, ConjunctShape, JoinInputs, call_over, mentions_similarity, side_of, similarity_call,
 };
 use crate::plan::recognise::rest::{OtherConditions, output_of};
 use crate::plan::recognise::unanalyzed::UnanalyzedNode;
-use crate::plan::recognise::union::JoinUnion;
+use crate::plan::recognise::union::CoverOfJoin;
 use crate::plan::relations::NearestNode;
 use crate::spec::Need;
 
@@ -121,28 +120,20 @@ fn not_analyzed<T>() -> Result<T> {
     )
 }
 
-struct Converter<'a> {
-    context: Context<'a>,
+pub(super) struct Converter<'a> {
+    pub(super) context: Context<'a>,
     choices: &'a HashMap<Join, OperatorChoice>,
     undecided: Vec<Join>,
     /// The cover of whose clauses joins are converted; `None` for other joins.
-    cover: Option<CoverOfJoin>,
+    pub(super) cover: Option<CoverOfJoin>,
     /// The numbers of the SIMJOINs that became nodes.
     converted: HashSet<i64>,
     /// Why other SIMJOINs did not.
     refused: HashMap<i64, Vec<String>>,
 }
 
-/// A cover whose clauses become joins.
-struct CoverOfJoin {
-    /// Whether it is of a SIMJOIN.
-    insists: bool,
-    /// Its clauses, for EXPLAIN.
-    text: String,
-}
-
 /// The outcome for a join.
-enum Conversion {
+pub(super) enum Conversion {
     Node(Box<SetSimilarityJoin>),
     /// Joins by several bounds, put together.
     Plan(LogicalPlan),
@@ -235,7 +226,7 @@ impl Converter<'_> {
         Ok(Transformed::yes(plan))
     }
 
-    fn convert_join(&mut self, join: &Join) -> Result<Conversion> {
+    pub(super) fn convert_join(&mut self, join: &Join) -> Result<Conversion> {
         let without_nulls = as_anti_join(join);
         let join = without_nulls.as_ref().unwrap_or(join);
         let Some(filter) = &join.filter else { return Ok(Conversion::Unchanged) };
@@ -253,7 +244,10 @@ impl Converter<'_> {
                 Conversion::Declined("simjoin.recognize_joins is false".to_string())
             }
             None if conjuncts.candidates.is_empty() => self.covered(join, conjuncts, insists)?,
-            None => self.build(join, conjuncts, insists)?,
+            None => match self.strong_cover(join, &conjuncts, insists)? {
+                Some(found) => self.joined_by(join, &conjuncts.all, found, insists)?,
+                None => self.build(join, conjuncts, insists)?,
+            },
         };
         match &outcome {
             Conversion::Node(_) | Conversion::Plan(_) => self.converted.extend(joins),
@@ -265,70 +259,6 @@ impl Converter<'_> {
             Conversion::Unchanged => {}
         }
         Ok(outcome)
-    }
-
-    /// The joins by the clauses of a cover of one of the conjuncts.
-    fn covered(&mut self, join: &Join, conjuncts: Conjuncts, insists: bool) -> Result<Conversion> {
-        let Conjuncts { all, others, mut reasons, .. } = conjuncts;
-        // A join by one clause alone: an equality, by which a hash join runs.
-        if self.cover.is_some() {
-            return Ok(Conversion::Declined(reasons.join("; ")));
-        }
-        let found = others.iter().find_map(|position| {
-            let condition = self.context.condition(join, &all[*position], insists)?;
-            let clauses = cover(&condition).map_err(|why| reasons.push(why)).ok()?;
-            // Where the keys of the join take NULL as a value, so does a clause that becomes one.
-            let is_kept = |clause: &Clause| {
-                matches!(clause, Clause::Equal(_))
-                    && join.null_equality == NullEquality::NullEqualsNull
-            };
-            let implies = |clause| !is_kept(clause) && condition.follows_from(clause);
-            let implied: Vec<bool> = clauses.iter().map(implies).collect();
-            let beside = |place: usize| match implied[place] {
-                true => vec![],
-                false => condition.necessary_beside(&clauses[..place]),
-            };
-            let beside = (0..clauses.len()).map(beside).collect();
-            Some((*position, clauses, implied, beside))
-        });
-        let Some((covered, clauses, implied, beside)) = found else {
-            return Ok(Conversion::Declined(reasons.join("; ")));
-        };
-        let is_deterministic = self.context.is_deterministic;
-        if !is_deterministic(&join.left)? || !is_deterministic(&join.right)? {
-            let reason = "its alternatives read both inputs several times, and one of these may give \
-                          other rows each time: put them into a table first";
-            return Ok(Conversion::Declined(reason.to_string()));
-        }
-        if all.iter().any(Expr::is_volatile) {
-            let reason =
-                "a condition beside its alternatives is volatile: they evaluate it several times";
-            return Ok(Conversion::Declined(reason.to_string()));
-        }
-        let clauses = &clauses;
-        let union = JoinUnion { join, conjuncts: &all, covered, clauses, implied, beside };
-        let text = clauses.iter().map(|clause| clause.condition().to_string());
-        let text = format!("cover: {}", text.collect::<Vec<_>>().join(" | "));
-        self.cover = Some(CoverOfJoin { insists, text });
-        let mut declined = None;
-        let plan = union.plan(&mut |branch| {
-            let is_hashed = branch.on.len() > join.on.len();
-            Ok(match self.convert_join(&branch)? {
-                Conversion::Node(node) => node.into_plan(),
-                Conversion::Plan(plan) => plan,
-                Conversion::Declined(reason) => {
-                    declined = declined.take().or(Some(reason).filter(|_| !is_hashed));
-                    LogicalPlan::Join(branch)
-                }
-                Conversion::Unchanged => LogicalPlan::Join(branch),
-            })
-        });
-        self.cover = None;
-        let plan = plan?;
-        Ok(match declined {
-            Some(reason) => Conversion::Declined(reason),
-            None => Conversion::Plan(plan),
-        })
     }
 
     fn build(&mut self, join: &Join, conjuncts: Conjuncts, insists: bool) -> Result<Conversion> {
@@ -417,15 +347,6 @@ impl Converter<'_> {
             schema: Arc::clone(&join.schema),
         })?;
         Ok(Conversion::Node(Box::new(node)))
-    }
-}
-
-impl Converter<'_> {
-    /// The notes of a join, and that of the cover that it is of.
-    fn notes(&self, notes: [Option<String>; 2]) -> Option<String> {
-        let cover = self.cover.as_ref().map(|cover| cover.text.clone());
-        let notes: Vec<String> = notes.into_iter().flatten().chain(cover).collect();
-        (!notes.is_empty()).then(|| notes.join("; "))
     }
 }
 

@@ -306,7 +306,11 @@ fn wrap(mut join: Join, families: &Families, number: i64) -> Result<LogicalPlan>
 /// that its condition has.
 pub(crate) fn refuse<T>(reasons: &[String], function: Option<Function>) -> Result<T> {
     let example = function.map_or_else(|| EXAMPLE.to_string(), Function::example);
-    plan_err!("SIMJOIN cannot run: {}; a correct example: {example}", reasons.join("; "))
+    let reason = match reasons.iter().all(String::is_empty) {
+        true => "no similarity is left in its condition once that is simplified".to_string(),
+        false => reasons.join("; "),
+    };
+    plan_err!("SIMJOIN cannot run: {reason}; a correct example: {example}")
 }
 
 /// The predicates by which a session joins: each function with the direction of its bound.

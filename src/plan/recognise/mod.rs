@@ -6,6 +6,7 @@ mod conjuncts;
 pub(crate) mod context;
 pub(crate) mod convert;
 pub(crate) mod cost;
+mod covered;
 pub(crate) mod declined;
 pub(crate) mod marker;
 pub(crate) mod nearest;

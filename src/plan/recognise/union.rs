@@ -33,6 +33,14 @@ pub(super) struct JoinUnion<'a> {
     pub beside: Vec<Vec<Expr>>,
 }
 
+/// A cover whose clauses become joins.
+pub(super) struct CoverOfJoin {
+    /// Whether it is of a SIMJOIN.
+    pub(super) insists: bool,
+    /// Its clauses, for EXPLAIN.
+    pub(super) text: String,
+}
+
 /// Converts a join.
 type Convert<'c> = dyn FnMut(Join) -> Result<LogicalPlan> + 'c;
 

@@ -58,6 +58,10 @@ async fn the_similarity_is_one_minus_the_distance_and_never_nan() -> Result<()> 
         // Of 174 vectors 168 have a direction.
         assert_eq!(plan_and_rows(&context, &sql).await?.1, ["30276 | 28224 | 0 | 0"], "{name}");
     }
+    for arguments in ["'a', 'b'", "[1.0]", "1, 2"] {
+        let found = error(&context, &format!("SELECT cosine_similarity({arguments})")).await;
+        assert!(found.contains("cosine_similarity takes two lists of numbers, found ("), "{found}");
+    }
     let sql = "SELECT cosine_similarity([1, 0], [1, 1]) = 1 - cosine_distance([1, 0], [1, 1])";
     assert_eq!(plan_and_rows(&context, sql).await?.1, ["true"]);
     Ok(())

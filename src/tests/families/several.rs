@@ -278,3 +278,27 @@ async fn filters_above_alternatives_read_their_columns() -> Result<()> {
     assert_eq!(found, expected, "{plan}");
     Ok(())
 }
+
+/// Where a single bound would be weak, bounds of two functions drive joins.
+#[tokio::test]
+async fn a_weak_bound_gives_way_to_stronger_ones() -> Result<()> {
+    let operator = Setup::of(Way::Memory).session(install)?;
+    let bases: Vec<String> = vec!["new york city".to_string(), "old town hall".to_string()];
+    operator.register_table("a", table(&mut StdRng::seed_from_u64(7), 60, &bases)?)?;
+    for (at_least, joins) in [("0.55", 2), ("0.8", 1)] {
+        let sum = "0.5 * jaccard(qgrams(a.s, 2), qgrams(b.s, 2)) \
+                   + 0.3 * coalesce(levenshtein_similarity(a.t, b.t), 0) \
+                   + CASE WHEN a.k = b.k THEN 0.2 ELSE 0 END";
+        for outer in ["", "LEFT ", "FULL "] {
+            let sql = format!("SELECT a.id, b.id FROM a {outer}SIMJOIN a b ON {sum} >= {at_least}");
+            operator.sql("SET simjoin.recognize_joins = true").await?;
+            let (plan, found) = plan_and_rows(&operator, &sql).await?;
+            let count = plan.matches("SetSimilarityJoinExec: ").count();
+            assert!(if joins == 1 { count == 1 } else { count >= 2 }, "{plan}");
+            operator.sql("SET simjoin.recognize_joins = false").await?;
+            let (_, expected) = plan_and_rows(&operator, &sql.replace("SIMJOIN", "JOIN")).await?;
+            assert_eq!(found, expected, "{plan}");
+        }
+    }
+    Ok(())
+}

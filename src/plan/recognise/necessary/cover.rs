@@ -61,6 +61,30 @@ pub(in super::super) fn cover(condition: &Condition<'_>) -> Result<Vec<Clause>, 
     }
 }
 
+/// Similarities below this bound leave out few pairs.
+pub(in super::super) const WEAK: f64 = 0.3;
+
+/// Clauses of two functions none of which is weak, where a bound of one function alone would be.
+pub(in super::super) fn strong_cover(condition: &Condition<'_>) -> Option<Vec<Clause>> {
+    let this = Cover { condition };
+    let measures = 0..condition.parts.measures.len();
+    let is_similarity = |place: &usize| {
+        condition.parts.measures[*place].is_of_pair && this.extremes(*place) == [0.0, 1.0]
+    };
+    let mut members: Vec<Part> = measures.filter(is_similarity).map(Part::MeasuredCall).collect();
+    members.sort_by(|a, b| this.selectivity(*b).total_cmp(&this.selectivity(*a)));
+    members.truncate(2);
+    if members.len() < 2 || this.may_hold(&this.worst(&members), &members) {
+        return None;
+    }
+    let narrowest = members.iter().map(|part| this.narrowest(*part, &members));
+    let narrowest = narrowest.collect::<Result<Vec<_>, _>>().ok()?;
+    let clauses = this.share(&members, &narrowest).ok()?;
+    let is_strong =
+        |clause: &Clause| matches!(clause, Clause::Bound { below, .. } if *below >= WEAK);
+    clauses.iter().all(is_strong).then_some(clauses)
+}
+
 /// The parts of an OR, where something follows from each, and from one of them more than from a comparison.
 fn alternatives(condition: &Condition<'_>) -> Option<Vec<Clause>> {
     let parts = split_binary(unalias(condition.condition), Operator::Or);

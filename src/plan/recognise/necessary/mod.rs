@@ -29,7 +29,7 @@ use datafusion::logical_expr::{Expr, ExprSchemable, lit, not, when};
 use datafusion::prelude::ident;
 
 use self::best_case::{BestCase, Given, score};
-pub(super) use self::cover::{Clause, cover};
+pub(super) use self::cover::{Clause, WEAK, cover, strong_cover};
 use self::parts::Parts;
 use crate::families::Families;
 use crate::plan::numbers::is_number;
