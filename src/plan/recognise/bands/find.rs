@@ -79,8 +79,11 @@ impl Axis {
                 Some(Self::Time { has_zone: a || b, unit: unit.max(of_other) })
             }
             (a, b) if a.is_time() || b.is_time() => None,
-            (Self::Single, _) | (_, Self::Single) => Some(Self::Single),
             (Self::Integers(a), Self::Integers(b)) => Some(Self::Integers(a.min(b))),
+            (Self::Integers(_), Self::Single) | (Self::Single, Self::Integers(_)) => None,
+            // A sum of integers may stand below a cast.
+            (Self::Integers(bits), _) | (_, Self::Integers(bits)) => Some(Self::Integers(bits)),
+            (Self::Single, _) | (_, Self::Single) => Some(Self::Single),
             _ => Some(Self::Double),
         }
     }
