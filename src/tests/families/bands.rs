@@ -185,3 +185,26 @@ async fn nearest_rows_within_a_band_are_those_of_all_pairs() -> Result<()> {
     assert!(with_keys > 15, "{with_keys}");
     Ok(())
 }
+
+/// A band that is narrow for its distance from 0 is no key, and no row is repeated for each of many buckets.
+#[tokio::test]
+async fn far_and_narrow_bands_are_conditions() -> Result<()> {
+    let operator = Setup::of(Way::Memory).session(install)?;
+    let table =
+        "CREATE TABLE p AS SELECT value AS id, 'abc' AS s, value * 1e15 AS x FROM range(50)";
+    operator.sql(table).await?.collect().await?;
+    for (band, is_key, expected) in [
+        ("1e15 AND 1e15 + 2", false, "49"),
+        ("0 AND 3e15", true, "194"),
+        ("5e14 AND 2e15", true, "97"),
+    ] {
+        let sql = format!(
+            "SELECT count(*) FROM p a SIMJOIN p b ON levenshtein(a.s, b.s) <= 1 \
+             AND a.x - b.x BETWEEN {band}"
+        );
+        let (plan, found) = plan_and_rows(&operator, &sql).await?;
+        assert_eq!(plan.contains("__simjoin_band"), is_key, "{plan}");
+        assert_eq!(found, [expected], "{band}");
+    }
+    Ok(())
+}

@@ -28,8 +28,7 @@ fn function(form: BucketForm) -> Arc<ScalarUDF> {
     }))
 }
 
-/// The bucket of `value` in a band, and of a value of the other side all that it may lie in: those of `value + low`
-/// to `value + high`.
+/// The bucket of `value` in a band.
 pub(super) fn bucket_of(band: &ValueBand, value: Expr) -> Expr {
     BUCKET.call(Buckets::of(band).arguments(value))
 }

@@ -20,6 +20,13 @@ pub(super) struct ValueBand {
     form: BoundForm,
 }
 
+impl ValueBand {
+    /// The part of an end of the band that arithmetic may round.
+    pub(super) fn rounding(&self) -> f64 {
+        if self.axis == Axis::Single { 1e-6 } else { 1e-9 }
+    }
+}
+
 /// The form of the bounds of a band. In each, integers wrap and NaN compares in another way, so that bounds of two
 /// forms make no band.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -105,7 +112,10 @@ pub(super) fn bands<'a>(
             Axis::Integers(bits) => most_of(bits),
             _ => f64::MAX,
         };
-        low.abs() <= most && high.abs() <= most && low < high
+        // Far from 0 the ends are not known to a part of such a band.
+        let widest = low.abs().max(high.abs());
+        let is_wide = widest * 10.0 * band.rounding() <= high - low;
+        widest <= most && low < high && is_wide
     };
     found.bands.into_iter().filter(is_band).collect()
 }
