@@ -62,7 +62,7 @@ impl JoinInput {
         })
     }
 
-    /// The input with an output of so many partitions.
+    /// The input, whose output has the given number of partitions.
     pub(crate) fn with_partitions(&self, partitions: usize) -> Self {
         match self {
             JoinInput::Two { left, right, build, .. } => JoinInput::Two {

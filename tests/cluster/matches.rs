@@ -95,7 +95,7 @@ fn metric<'a>(line: &'a str, name: &str) -> &'a str {
     value.map(|value| value.trim_end_matches(']')).unwrap_or_else(|| panic!("no {name} in {line}"))
 }
 
-/// Of small sides one task makes the match; other plans make all pairs, for the same answer.
+/// One task makes the match of small sides; other plans make all pairs, for the same answer.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn matches_are_those_of_one_process() {
     let (cluster, local) = (shared(), local().await);

@@ -98,7 +98,8 @@ fn column_of(argument: &PhysicalExprRef) -> Option<&str> {
     }
 }
 
-/// Of alternatives the condition as a whole says what becomes of NaN (`is_part`).
+/// Collects the notes of a plan. A join that is an alternative of a condition (`is_part`) has no note of what a plain join
+/// compares: the whole condition decides.
 fn collect(plan: &Arc<dyn ExecutionPlan>, is_part: bool, notes: &mut Vec<String>) {
     if let Some(noted) = Noted::of(plan.as_ref())
         && !(is_part && matches!(noted.effect, Effect::Compares))

@@ -67,7 +67,7 @@ fn near(rng: &mut StdRng) -> String {
         "n" | "i" => pick(rng, &["1", "3", "7"]),
         _ => pick(rng, &["0.01", "0.03", "0.1"]),
     };
-    match rng.random_range(0..17) {
+    match rng.random_range(0..18) {
         0..3 => format!("abs(a.{column} - b.{column}) <= {width}"),
         3 => format!("{width} > abs(b.{column} - a.{column})"),
         4 => format!("a.{column} BETWEEN b.{column} - {width} AND b.{column} + {width}"),
@@ -75,6 +75,7 @@ fn near(rng: &mut StdRng) -> String {
         6 => format!("a.{column} >= b.{column} AND a.{column} < b.{column} + {width}"),
         7 => format!("a.{column} + {width} >= b.{column} AND b.{column} >= a.{column} - {width}"),
         12 => format!("a.{column} - b.{column} <= {width} AND b.{column} - a.{column} <= {width}"),
+        17 => format!("a.x + 1e17 - 1e17 + {width} >= b.x AND a.x + 1e17 - 1e17 - {width} <= b.x"),
         15 => format!("a.n + {width} >= b.x AND b.x >= a.n - {width}"),
         16 => format!("abs(a.x - b.c) <= {width}"),
         13 => "a.d + INTERVAL '12 hours' + INTERVAL '12 hours' >= b.d AND a.d <= b.d".to_string(),

@@ -40,12 +40,12 @@ enum BoundForm {
 /// The values of a type as numbers.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Axis {
-    /// Integers of so many bits, whose differences wrap.
+    /// The integers of a number of bits. Their differences wrap.
     Integers(i32),
     Single,
     /// Floating-point numbers and decimals.
     Double,
-    /// Points in time: by the calendar of a zone or not, in units of so many seconds.
+    /// The points in time of a type with a zone or without one. The unit is in seconds.
     Time {
         has_zone: bool,
         unit: f64,
@@ -267,7 +267,11 @@ impl BandFinder<'_> {
         let is_exact = match axis {
             Axis::Time { unit, .. } => bound.unit >= unit,
             Axis::Integers(bits) => bound.largest <= most_of(bits),
-            Axis::Single | Axis::Double => true,
+            // Large numbers that cancel each other leave their rounding.
+            Axis::Single | Axis::Double => {
+                let [low, high] = bound.range;
+                bound.largest <= 10.0 * low.abs().max(high.abs())
+            }
         };
         if !is_exact {
             return None;
@@ -291,7 +295,8 @@ impl BandFinder<'_> {
     }
 }
 
-/// The greatest number that may be added to integers of so many bits: sums wrap only where both values are near the ends.
+/// The greatest number that a band may add to integers of a number of bits. A sum wraps then only where both values of a
+/// pair are near the ends.
 fn most_of(bits: i32) -> f64 {
     2f64.powi(bits - 4)
 }

@@ -1,7 +1,7 @@
 //! Bounds of some parts of a condition, one of which each pair meets that satisfies the condition.
 //!
 //! All parts at once are a cover where nothing else can make the condition true. A part without which the others are
-//! one is left out: functions that leave out few pairs before others, then equalities. Each bound is as narrow as the others
+//! one is left out: functions that leave out few pairs first, equalities last. Each bound is as narrow as the others
 //! allow: of an OR the bound that stands there, of a sum a share of it.
 
 use datafusion::common::ScalarValue;
