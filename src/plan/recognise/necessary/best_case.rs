@@ -13,6 +13,7 @@ use datafusion::logical_expr::expr::{Between, InList, ScalarFunction};
 use datafusion::logical_expr::{BinaryExpr, Case, Cast, Expr, Operator, TryCast, cast, lit, when};
 use datafusion::prelude::ident;
 
+use super::constants::{is_constant, is_false, is_true, may_be_zero, number};
 use super::parts::{MeasuredCall, Parts};
 use crate::plan::numbers::is_number;
 use crate::plan::recognise::predicate::SCORE;
@@ -470,14 +471,6 @@ impl BestCase<'_> {
     }
 }
 
-fn is_true(expr: &Expr) -> bool {
-    matches!(expr, Expr::Literal(ScalarValue::Boolean(Some(true)), _))
-}
-
-fn is_false(expr: &Expr) -> bool {
-    matches!(expr, Expr::Literal(ScalarValue::Boolean(Some(false)), _))
-}
-
 /// Whether an expression is a condition by its form.
 fn is_condition(expr: &Expr) -> bool {
     matches!(
@@ -535,34 +528,6 @@ impl Sign {
     }
 }
 
-/// The value of a constant, about.
-pub(super) fn number(expr: &Expr) -> Option<f64> {
-    match expr {
-        Expr::Alias(alias) => number(&alias.expr),
-        Expr::Negative(inner) => number(inner).map(|number| -number),
-        Expr::Cast(Cast { expr, field }) if field.data_type().is_numeric() => number(expr),
-        Expr::Literal(value, _) => match value.cast_to(&DataType::Float64) {
-            Ok(ScalarValue::Float64(number)) => number,
-            _ => None,
-        },
-        Expr::BinaryExpr(BinaryExpr { left, op, right }) => {
-            let (left, right) = (number(left)?, number(right)?);
-            match op {
-                Operator::Plus => Some(left + right),
-                Operator::Minus => Some(left - right),
-                Operator::Multiply => Some(left * right),
-                Operator::Divide => Some(left / right),
-                _ => None,
-            }
-        }
-        _ => None,
-    }
-}
-
-fn may_be_zero(expr: &Expr) -> bool {
-    number(expr).is_none_or(|number| number.abs() < f64::MIN_POSITIVE)
-}
-
 /// The sign of a constant: 0 counts as positive.
 fn sign_of(expr: &Expr) -> Result<Sign, Unbounded> {
     match number(expr) {
@@ -570,21 +535,6 @@ fn sign_of(expr: &Expr) -> Result<Sign, Unbounded> {
         Some(number) if number < 0.0 => Ok(Sign::Negative),
         _ => Err(format!("the sign of {expr} is not known")),
     }
-}
-
-/// Whether an expression has one value for all pairs.
-fn is_constant(expr: &Expr) -> bool {
-    !expr.any_column_refs()
-        && !expr.is_volatile()
-        && !expr.contains_outer()
-        && !expr.exists(|e| Ok(is_subquery(e) || matches!(e, Expr::Placeholder(_)))).unwrap_or(true)
-}
-
-fn is_subquery(expr: &Expr) -> bool {
-    matches!(
-        expr,
-        Expr::ScalarSubquery(_) | Expr::InSubquery(_) | Expr::Exists(_) | Expr::SetComparison(_)
-    )
 }
 
 /// A value of a measure of a type.

@@ -4,7 +4,7 @@ use arrow::datatypes::DataType;
 use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::{BinaryExpr, Cast, Expr, Operator};
 
-use super::best_case::number;
+use super::constants::number;
 use super::parts::MeasuredCall;
 
 /// Whether a condition compares a call with a constant, below steps that keep or reverse the order of all its

@@ -15,6 +15,7 @@
 //! A bound leaves out pairs alone that the condition refuses: the condition is evaluated for the others.
 
 mod best_case;
+mod constants;
 mod cover;
 mod exact;
 mod implied;
