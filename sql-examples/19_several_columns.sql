@@ -23,6 +23,20 @@ SELECT count(*) AS pairs, count(DISTINCT bowern) AS bowern, round(min(score), 2)
 -- The best partner of each.
 SELECT count(*) AS links FROM one_to_one((SELECT bowern, ozbib, score FROM scored));
 
+-- The best partner of each without a threshold, and how many of them are poor.
+SELECT count(*) AS nearest, sum(CASE WHEN score < 0.75 THEN 1 ELSE 0 END) AS poor
+FROM (
+  SELECT a.id,
+         0.6 * jaccard(a.words, b.words)
+           + 0.3 * coalesce(levenshtein_similarity(a.author, b.author), 0)
+           + CASE WHEN a.year = b.year THEN 0.1 ELSE 0 END AS score
+  FROM (SELECT * FROM refs WHERE bibliography = 'bowern') a
+  SIMJOIN (SELECT * FROM refs WHERE bibliography = 'ozbib') b
+    NEAREST 1 BY SIMILARITY 0.6 * jaccard(a.words, b.words)
+                              + 0.3 * coalesce(levenshtein_similarity(a.author, b.author), 0)
+                              + CASE WHEN a.year = b.year THEN 0.1 ELSE 0 END
+);
+
 -- Alternatives: nearly the same title, or the same author in nearly the same year under a similar title.
 SELECT count(*) AS pairs
 FROM refs a SIMJOIN refs b

@@ -82,12 +82,19 @@ def of_one(on: object, options: Options, kind: Kind) -> Comparison:
 
 
 def of_both(
-    on: object, left_on: object, right_on: object, options: Options, a: Kind, b: Kind
+    on: object,
+    left_on: object,
+    right_on: object,
+    options: Options,
+    a: Kind,
+    b: Kind,
+    *,
+    needs_bound: bool = True,
 ) -> Comparison:
-    """Gives the compared columns of two frames."""
+    """Gives the compared columns of two frames; weights without a bound where none is needed."""
     if left_on is None and right_on is None:
         if isinstance(on, Mapping):
-            return _weighted(on, options)
+            return _weighted(on, options, needs_bound=needs_bound)
         names = [_name(on, "on", kind, _sides(on)) for kind in (a, b)]
     elif on is not None:
         given = "left_on" if left_on is not None else "right_on"
@@ -142,7 +149,7 @@ def _name(on: object, argument: str, kind: Kind, way: str) -> str:
     )
 
 
-def _weighted(on: Mapping[Any, Any], options: Options) -> Comparison:
+def _weighted(on: Mapping[Any, Any], options: Options, *, needs_bound: bool = True) -> Comparison:
     """Gives the columns of a weighted sum."""
     if not on:
         raise PlanError("on={} has no columns", "on={'name': 0.5, 'city': 0.5} has two")
@@ -158,7 +165,7 @@ def _weighted(on: Mapping[Any, Any], options: Options) -> Comparison:
     parsed = [(_key(key), *_weight(key, value)) for key, value in on.items()]
     # As SQL adds them: sum() would add the errors of rounding at the end.
     greatest = reduce(operator.add, (weight for _, _, weight, _ in parsed))
-    least = _at_least(options, greatest)
+    least = _at_least(options, greatest, needs_bound=needs_bound)
     columns = (
         Compared(left, right, Options(measure, tokenizer, None, least, None), weight)
         for (left, right), measure, weight, tokenizer in parsed
@@ -198,11 +205,13 @@ def _weight(key: object, value: object) -> tuple[str | None, float, str | None]:
     return measure, weight, tokenizer
 
 
-def _at_least(options: Options, greatest: float) -> float:
-    """Gives the least weighted sum, which rows can reach."""
+def _at_least(options: Options, greatest: float, *, needs_bound: bool) -> float | None:
+    """Gives the least weighted sum, which rows can reach; None where none is needed or given."""
     if options.at_most is not None:
         raise PlanError("a weighted sum is a similarity: give at_least, not at_most")
     given = options.at_least if options.threshold is None else options.threshold
+    if given is None and not needs_bound:
+        return None
     if given is None:
         raise PlanError(
             "at_least is missing: weights have no default threshold",

@@ -67,7 +67,8 @@ class Condition:
     #: Of two rows: that of the only column, or the sum.
     measure: Measure
     is_weighted: bool
-    threshold: float
+    #: None of a weighted sum that has none.
+    threshold: float | None
     keys: int
 
     def value(self, a: str = "a", b: str = "b") -> str:
@@ -81,12 +82,16 @@ class Condition:
         return self.measure.shown(value)
 
     @property
+    def ranked(self) -> str:
+        """What ranks rows of the tables ``a`` and ``b``: of functions as they are bounds follow."""
+        if not self.is_weighted:
+            return self.value()
+        return " + ".join(score.weighted(score.value()) for score in self.scores)
+
+    @property
     def text(self) -> str:
         """The condition of rows of the tables ``a`` and ``b``."""
-        value = self.value()
-        if self.is_weighted:
-            # Of functions as they are bounds follow.
-            value = " + ".join(score.weighted(score.value()) for score in self.scores)
+        value = self.ranked
         equal = "".join(f" AND a.k{key} = b.k{key}" for key in range(self.keys))
         return f"{value} {'<=' if self.measure.is_distance else '>='} $t{equal}"
 
@@ -189,7 +194,9 @@ class Job:
             is_symmetric = all(score.measure.is_symmetric for score in scores)
             name, measure = "the sum", Measure("+", "sum", is_symmetric=is_symmetric)
             self._token = has_derived_bounds.set(True)
-        bound = threshold_of(name, measure, compared.options)
+        bound = None
+        if not compared.is_weighted or compared.options.at_least is not None:
+            bound = threshold_of(name, measure, compared.options)
         return Condition(scores, measure, compared.is_weighted, bound, keys)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from ._compared import OnBoth, of_both
@@ -11,7 +11,7 @@ from ._errors import PlanError
 from ._frame import Frame
 from ._job import Condition, Job
 from ._kinds import ROW, Output, kind_of, same_kind
-from ._measures import Options, threshold_of
+from ._measures import Measure, Options, threshold_of
 from ._outputs import Columns, check_distinct, listed, pairs, scores
 from ._sql import quoted
 
@@ -206,7 +206,7 @@ def match(
 def nearest(
     a: Any,
     b: Any = None,
-    on: str | None = None,
+    on: OnBoth = None,
     k: int = 1,
     *,
     left_on: str | None = None,
@@ -228,7 +228,8 @@ def nearest(
         a: A frame of any kind, as for ``near_duplicates``.
         b: The frame whose rows are found; by default ``a`` itself, where a row is not its own
             neighbour.
-        on: The column to compare.
+        on: The column to compare, or several by their weights, with keys as for ``join``. Rows
+            whose weighted sum is 0 are no neighbours.
         k: How many rows to find for each.
         left_on: The column of ``a`` to compare, instead of ``on``.
         right_on: The column of ``b`` to compare with it.
@@ -247,8 +248,9 @@ def nearest(
         context: The context that runs the join.
 
     Returns:
-        A frame of the kind that came in, with ``left``, ``right`` and ``score``, in the order of
-        the rows of ``a``, the nearest row first.
+        A frame of the kind that came in, with ``left``, ``right`` and ``score``, of several columns
+        also the score of each, ``name_score``, in the order of the rows of ``a``, the nearest row
+        first.
 
     >>> import simjoin
     >>> simjoin.nearest(["Jane Doe", "John Roe"], ["Jon Roe", "Jane Do", "Joan Roe"], k=1)
@@ -262,35 +264,29 @@ def nearest(
         raise PlanError(f"k={k!r} is no number of neighbours", "k is a whole number from 1 on")
     if how not in ("inner", "left"):
         raise PlanError(f"how={how!r} is no join of neighbours", "how is inner or left")
-    if isinstance(on, Mapping):
-        raise PlanError(
-            "nearest compares one column, and on has weights",
-            "link finds all pairs from a weighted sum on, given as at_least; in SQL, a JOIN b "
-            "NEAREST 1 BY SIMILARITY takes a sum, and compares all pairs",
-        )
     options = Options(measure, tokenizer, None, at_least, at_most)
     with Job(context) as job:
         of = (on, left_on, right_on)
-        both = _Both(job, a, b, of=of, keys=keys, options=options, is_one=b is None)
+        both = _Both(job, a, b, of=of, keys=keys, options=options, is_one=b is None, ranks=True)
         outputs = pairs(both.first, both.second, both.compared, id, columns)
-        found = job.score(both.names, both.compared.columns[0])
-        score, is_distance = found.value(), found.measure.is_distance
+        found = both.ranked(at_least is not None or at_most is not None)
         conditions = [f"a.k{key} = b.k{key}" for key in range(both.keys)]
-        parameters = {}
-        if at_least is not None or at_most is not None:
-            parameters["t"] = threshold_of(found.name, found.measure, options)
-            conditions.append(f"{score} {'<=' if is_distance else '>='} $t")
+        conditions += [found.bound] if found.bound else []
         if b is None:
             conditions.append(f"a.{ROW} <> b.{ROW}")
+        value = found.value
+        if how == "left":
+            # The sum of a row without a neighbour is missing, and not 0.
+            value = f"CASE WHEN b.{ROW} IS NOT NULL THEN {value} END"
         answer = job.context.sql(
-            f'SELECT "left", "right", {found.measure.shown("value")} AS score FROM ('
-            f'SELECT a.{ROW} AS "left", b.{ROW} AS "right", {score} AS value '
+            f'SELECT "left", "right", {found.measure.shown("value")} AS score{found.names} FROM ('
+            f'SELECT a.{ROW} AS "left", b.{ROW} AS "right", {value} AS value{found.parts} '
             f"FROM {both.tables[0]} a {how} SIMJOIN {both.tables[1]} b "
             f"NEAREST {k}{' WITH TIES' if with_ties else ''} "
-            f"BY {'DISTANCE' if is_distance else 'SIMILARITY'} {score}"
+            f"BY {'DISTANCE' if found.measure.is_distance else 'SIMILARITY'} {found.score}"
             f"{' ON ' + ' AND '.join(conditions) if conditions else ''}) "
-            f'ORDER BY "left", value{"" if is_distance else " DESC"}, "right"',
-            **parameters,
+            f'ORDER BY "left", value{"" if found.measure.is_distance else " DESC"}, "right"',
+            **found.parameters,
         )
         return both.assemble(answer, outputs)
 
@@ -311,6 +307,22 @@ def _check_how(how: str) -> None:
         raise PlanError(f"how={how!r} is no join", f"how is one of {', '.join(_JOINS)}")
 
 
+@dataclass(frozen=True)
+class _Ranked:
+    """What ranks the neighbours of a row, as SQL."""
+
+    measure: Measure
+    #: By which rows are ranked, and which is given.
+    score: str
+    value: str
+    #: The condition that a threshold is, and its parameters.
+    bound: str | None
+    parameters: dict[str, float]
+    #: The scores of columns, each behind a comma, and their names.
+    parts: str = ""
+    names: str = ""
+
+
 class _Both:
     """Two frames as tables of a job, or one and itself, and what is compared of them."""
 
@@ -324,13 +336,14 @@ class _Both:
         keys: Columns | tuple[Columns, Columns] | None,
         options: Options,
         is_one: bool = False,
+        ranks: bool = False,
     ) -> None:
-        self._job = job
+        self._job, self._options = job, options
         if is_one:
             self.first = self.second = kind_of(a, job)
         else:
             self.first, self.second = same_kind(a, b, job)
-        self.compared = of_both(*of, options, self.first, self.second)
+        self.compared = of_both(*of, options, self.first, self.second, needs_bound=not ranks)
         left_keys, right_keys = _keys(keys)
         self.keys = len(left_keys)
         left = (self.compared.lefts, left_keys)
@@ -344,6 +357,31 @@ class _Both:
     def condition(self) -> Condition:
         """Gives the condition that makes two rows similar."""
         return self._job.condition(self.names, self.compared, self.keys)
+
+    def ranked(self, has_bound: bool) -> _Ranked:
+        """Gives what ranks rows, of several columns without those of a sum of 0."""
+        if not self.compared.is_weighted:
+            found = self._job.score(self.names, self.compared.columns[0])
+            score, measure = found.value(), found.measure
+            if not has_bound:
+                return _Ranked(measure, score, score, None, {})
+            threshold = threshold_of(found.name, measure, self._options)
+            bound = f"{score} {'<=' if measure.is_distance else '>='} $t"
+            return _Ranked(measure, score, score, bound, {"t": threshold})
+        condition = self.condition()
+        value, parameters = condition.value(), {}
+        if condition.threshold is not None:
+            parameters["t"] = condition.threshold
+        names = "".join(f", p{score.place}" for score in condition.scores)
+        return _Ranked(
+            condition.measure,
+            condition.ranked,
+            value,
+            f"{value} >= $t" if parameters else f"{value} > 0",
+            parameters,
+            condition.parts(),
+            names,
+        )
 
     def joined(self, how: str) -> Frame:
         """Gives the numbers of the rows of a join, with their scores; of half joins without."""

@@ -137,7 +137,8 @@ def measure_of(
             "weighted sum is made of similarities",
             f"on={{{column!r}: ({measure.similarity!r}, {weight})}}",
         )
-    if name == "cosine" and measure.family == "vector" and options.at_least is not None:
+    is_similarity = weight is not None or options.at_least is not None
+    if name == "cosine" and measure.family == "vector" and is_similarity:
         measure = _VECTORS["cosine_similarity"]
     return name, measure
 

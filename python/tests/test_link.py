@@ -216,6 +216,41 @@ def test_one_frame_equals_nested_loops(chunk: int) -> None:
         assert rows_of(audit) == dropped, told
 
 
+@pytest.mark.parametrize("chunk", range(5))
+def test_nearest_rows_equal_nested_loops(chunk: int) -> None:
+    total = 0
+    for seed in range(chunk, CASES // 4, 5):
+        case = Case(seed + 2_000_000)
+        told = (seed, vars(case))
+        k, alone, bounded = 1 + seed % 3, seed % 4 == 0, seed % 3 == 0
+        b = case.a if alone else case.b
+        least = case.at_least if bounded else 0.0
+        candidates: dict[int, list[tuple]] = {}
+        for pair in case.scored(case.a, b):
+            keys = (case.a["k"][pair[0]], b["k"][pair[1]])
+            if case.keys and (None in keys or keys[0] != keys[1]):
+                continue
+            if pair[2] < least or pair[2] == 0.0 or (alone and pair[0] == pair[1]):
+                continue
+            candidates.setdefault(pair[0], []).append(pair)
+        expected = []
+        for row in range(len(case.a["k"])):
+            of_row = sorted(candidates.get(row, []), key=lambda pair: (-pair[2], pair[1]))
+            last = of_row[:k][-1][2] if of_row else 0.0
+            expected += [pair for pair in of_row if pair[2] >= last]
+            if not of_row and case.how == "left":
+                expected.append((row, *[None] * (2 + len(case.on))))
+        how = "left" if case.how == "left" else "inner"
+        options = {"with_ties": True, "how": how, "keys": case.keys}
+        if bounded:
+            options["at_least"] = case.at_least
+        frames = make(case.kind, case.a), None if alone else make(case.kind, b)
+        found = simjoin.nearest(*frames, case.on, k, **options)  # type: ignore[arg-type]
+        assert rows_of(found) == expected, told
+        total += len(expected)
+    assert total > 0
+
+
 RECORDS = {
     "id": [10, 20, 30, 40],
     "name": ["Jane Doe", "John Roe", None, "Jane Doe"],
@@ -400,8 +435,10 @@ def test_one_frame_has_no_pairs_of_columns() -> None:
         simjoin.near_duplicates(RECORDS, "name", 0.5, id=("id", "phone"))  # type: ignore[arg-type]
     with pytest.raises(simjoin.PlanError, match="by the length of the compared column"):
         simjoin.deduplicate(RECORDS, {"name": 1}, at_least=0.5, keep="longest")
-    with pytest.raises(simjoin.PlanError, match="nearest compares one column"):
-        simjoin.nearest(RECORDS, OTHERS, ON)  # type: ignore[arg-type]
+    with pytest.raises(simjoin.PlanError, match="above the greatest sum"):
+        simjoin.nearest(RECORDS, OTHERS, ON, at_least=2)
+    with pytest.raises(simjoin.PlanError, match="give at_least, not at_most"):
+        simjoin.nearest(RECORDS, OTHERS, ON, at_most=0.5)
 
 
 #: Columns with weights, least sums, and whether one bound finds the pairs, or each of several some.

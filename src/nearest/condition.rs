@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use arrow::array::ArrayRef;
+use arrow::datatypes::Field;
 use datafusion::common::cast::as_boolean_array;
 use datafusion::common::{Result, internal_err};
 
@@ -42,24 +43,14 @@ impl TableCondition {
     ///
     /// The errors of evaluating it.
     fn evaluate(&self, left: &[u32], right: &[u32], values: &[Vec<f64>]) -> Result<ArrayRef> {
-        let Residual { expression, columns, schema } = &self.condition;
-        let columns = columns.iter().zip(schema.fields());
-        let columns = columns.map(|(column, field)| match column {
-            ResidualColumn::Input(Side::Left, index) => self.left.column(*index, left),
-            ResidualColumn::Input(Side::Right, index) => self.right.column(*index, right),
-            ResidualColumn::Score(call) => {
-                let place = self.calls.iter().position(|other| other == call);
-                match place.and_then(|place| values.get(place)) {
-                    Some(values) => Ok(value_array(values.clone(), field.data_type())?),
-                    None => {
-                        internal_err!("a condition reads {}, which is not there", call.function)
-                    }
-                }
+        let tables = [self.left.as_ref(), self.right.as_ref()];
+        let holds = of_pairs(&self.condition, tables, [left, right], |call, field| {
+            let place = self.calls.iter().position(|other| other == call);
+            match place.and_then(|place| values.get(place)) {
+                Some(values) => Ok(value_array(values.clone(), field.data_type())?),
+                None => internal_err!("a condition reads {}, which is not there", call.function),
             }
-        });
-        let columns = columns.collect::<Result<Vec<_>>>()?;
-        let batch = batch_of(schema, columns, left.len())?;
-        let holds = evaluate(expression, &batch)?;
+        })?;
         match holds.len() == left.len() {
             true => Ok(holds),
             false => {
@@ -67,6 +58,29 @@ impl TableCondition {
             }
         }
     }
+}
+
+/// The value of an expression for pairs of rows of two tables. `score` gives the values of the functions that it reads.
+///
+/// # Errors
+///
+/// The errors of evaluating it.
+pub(super) fn of_pairs(
+    expression: &Residual,
+    [left, right]: [&RowTable; 2],
+    [left_rows, right_rows]: [&[u32]; 2],
+    score: impl Fn(&Call, &Field) -> Result<ArrayRef>,
+) -> Result<ArrayRef> {
+    let Residual { expression, columns, schema } = expression;
+    let columns = columns.iter().zip(schema.fields());
+    let columns = columns.map(|(column, field)| match column {
+        ResidualColumn::Input(Side::Left, index) => left.column(*index, left_rows),
+        ResidualColumn::Input(Side::Right, index) => right.column(*index, right_rows),
+        ResidualColumn::Score(call) => score(call, field),
+    });
+    let columns = columns.collect::<Result<Vec<_>>>()?;
+    let batch = batch_of(schema, columns, left_rows.len())?;
+    evaluate(expression, &batch)
 }
 
 impl PairCondition for TableCondition {

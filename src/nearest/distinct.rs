@@ -403,6 +403,8 @@ impl InMemorySearch {
         let mut join = NearestJoin::clone(&self.join);
         if is_decided_later {
             join.condition = None;
+            // Drivers that find all candidates are those of the condition.
+            join.rounds.retain(|round| round.threshold.is_some());
             join.search.iter_mut().for_each(|search| search.residual = None);
             let count = join.nearest.count.saturating_add(SPARE);
             join.nearest = Nearest { count, ..join.nearest };

@@ -12,6 +12,7 @@
 //!
 //! The engine finds the neighbours of rows in memory (`ask`), with the condition on pairs (`condition`). Pairs that no
 //! bound gives (texts without a common character), and scores that no family knows, are computed pair by pair (`pairs`).
+//! Scores of several functions are found by joins with ever wider bounds (`rounds`).
 //!
 //! Before all that, rows that are equal are made one (`distinct`): what is found of one row holds for all that
 //! are equal to it (`expand`).
@@ -34,6 +35,7 @@ mod numbered;
 mod output;
 mod pairs;
 mod right;
+mod rounds;
 mod run;
 mod search;
 mod table;

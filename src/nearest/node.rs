@@ -33,7 +33,7 @@ use crate::config::SimJoinOptions;
 use crate::exec::mode::spread;
 use crate::exec::{JoinInput, NanRows, SetSimilarityJoinExec};
 use crate::families::Families;
-use crate::spec::{NearestJoin, Order, Side};
+use crate::spec::{DriverKind, NearestJoin, Order, Search, SearchDriver, SearchRound, Side};
 
 /// A join of each left row with its nearest right rows.
 ///
@@ -247,6 +247,33 @@ impl fmt::Display for RanRounds {
     }
 }
 
+/// The searches by which neighbours are found, for EXPLAIN.
+struct Searches<'a>(&'a [SearchRound]);
+
+impl fmt::Display for Searches<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for round in self.0 {
+            let driver = |driver: &SearchDriver| match &driver.by {
+                DriverKind::Bound { search: Search { predicate, .. }, .. } => {
+                    let op = match predicate.call.function.info().order {
+                        Order::Similarity => ">=",
+                        Order::Distance => "<=",
+                    };
+                    format!("{} {op} {:.4}", predicate.call.function, predicate.bound)
+                }
+                DriverKind::Equality(left, right) => format!("{left} = {right}"),
+            };
+            let drivers: Vec<String> = round.drivers.iter().map(driver).collect();
+            f.write_str(&drivers.join(" | "))?;
+            match round.threshold {
+                Some(_) => f.write_str(", then ")?,
+                None => return Ok(()),
+            }
+        }
+        f.write_str("all pairs")
+    }
+}
+
 impl DisplayAs for NearestJoinExec {
     fn fmt_as(&self, t: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let join = &self.join;
@@ -293,7 +320,7 @@ impl DisplayAs for NearestJoinExec {
                 write!(f, ", threshold={}", search.predicate.bound)?;
             }
             Some(_) => {}
-            None => write!(f, ", search=all pairs")?,
+            None => write!(f, ", search={}", Searches(&join.rounds))?,
         }
         if let Some(fetch) = self.fetch {
             write!(f, ", fetch={fetch}")?;

@@ -42,7 +42,7 @@ pub(super) fn check_type(data_type: &DataType) -> Result<()> {
 }
 
 /// The keys of scores; NULL where the score is, or is NaN, which does not rank.
-fn keys_of(scores: &ArrayRef, order: Order) -> Result<Int64Array> {
+pub(super) fn keys_of(scores: &ArrayRef, order: Order) -> Result<Int64Array> {
     let keys = match scores.data_type() {
         DataType::Float64 | DataType::Float32 | DataType::Float16 => {
             let scores = cast(scores, &DataType::Float64)?;

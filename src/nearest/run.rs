@@ -192,6 +192,7 @@ impl InMemorySearch {
             };
             active.retain(|place| !is_done(*place));
         }
+        active = self.by_rounds(rows, active, best, carried).await?;
         if active.is_empty() || self.join.score.is_none() {
             return Ok(());
         }

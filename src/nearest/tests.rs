@@ -366,6 +366,15 @@ async fn a_clause_that_cannot_run_says_why() -> Result<()> {
             "write BY DISTANCE",
         ),
         ("SIMJOIN t b NEAREST BY DISTANCE abs(a.column1 - b.column1)", "compares every pair"),
+        ("SIMJOIN t b NEAREST BY SIMILARITY 1 - jaccard(a.column2, b.column2)", "no bound follows"),
+        (
+            "SIMJOIN t b NEAREST BY SIMILARITY jaccard(a.column2, b.column2) / a.column1",
+            "no bound follows",
+        ),
+        (
+            "SIMJOIN t b NEAREST BY DISTANCE round(jaccard(a.column2, b.column2))",
+            "no bound follows",
+        ),
         ("RIGHT SIMJOIN t b NEAREST BY DISTANCE levenshtein(a.column3, b.column3)", "exchange"),
         ("FULL JOIN t b NEAREST BY DISTANCE levenshtein(a.column3, b.column3)", "exchange"),
         ("JOIN t b NEAREST BY DISTANCE a.column3", "cast it"),

@@ -13,6 +13,7 @@
 //! drops columns that the others free. `sources` leaves computing an argument to the operator.
 //! `readings` says what two readings of one input have in common; `distribute` shares a join among
 //! the tasks of a cluster.
+//! `ranked` plans joins with nearest rows by a score of several functions.
 //! `relations` has the table functions over pairs. `aliases` parts the names of a plan that was optimized before
 //! from those of the next optimizer.
 //! [`SimJoinQueryPlanner`] ties them together.
@@ -25,6 +26,7 @@ pub(crate) mod logical;
 pub(crate) mod numbers;
 pub(crate) mod physical;
 pub(crate) mod planner;
+mod ranked;
 pub(crate) mod readings;
 pub(crate) mod recognise;
 pub(crate) mod relations;

@@ -6,17 +6,16 @@ use arrow::datatypes::DataType;
 use async_trait::async_trait;
 use datafusion::catalog::Session;
 use datafusion::common::stats::Precision;
-use datafusion::common::{NullEquality, Result, internal_err};
+use datafusion::common::{Result, internal_err};
 use datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext;
-use datafusion::logical_expr::{
-    Expr, LogicalPlan, UserDefinedLogicalNode, UserDefinedLogicalNodeCore,
-};
+use datafusion::logical_expr::{Expr, LogicalPlan, UserDefinedLogicalNode};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_planner::{ExtensionPlanner, PhysicalPlanner};
 
 use super::compile::Compiler;
 use super::distribute::{ClusterPlanning, Distribution};
 use super::logical::SetSimilarityJoin;
+use super::ranked::plan_ranked;
 use super::readings::{are_deterministic, is_deterministic, is_exact};
 use super::sources::take_calls;
 use crate::config::{BuildSideChoice, SimJoinOptions};
@@ -26,14 +25,10 @@ use crate::families::Families;
 use crate::nearest::{BestPairsExec, NearestJoinExec};
 use crate::plan::recognise::cost;
 use crate::plan::recognise::declined::{DeclinedNode, SimilarityJoinDeclinedExec};
-use crate::plan::recognise::nearest::{as_join, nearest_of, rest_of};
 use crate::plan::recognise::parts::JoinPartsNode;
 use crate::plan::recognise::predicate::call_over;
-use crate::plan::recognise::rest::{OtherConditions, output_of};
 use crate::plan::relations::{NearestNode, PairsNode, plan_pairs};
-use crate::spec::{
-    Call, Nearest, NearestJoin, Need, Order, Residual, Search, Side, SimilarityJoin,
-};
+use crate::spec::{Call, Nearest, NearestJoin, Need, Residual, Search, Side, SimilarityJoin};
 
 /// Plans the crate's own logical nodes.
 #[derive(Debug)]
@@ -74,7 +69,7 @@ impl ExtensionPlanner for SimJoinPlanner {
             let schemas = [node.left.schema(), node.right.schema()];
             let compiler = Compiler { schemas, shared: None, planner, session, planning_ctx };
             let options = SimJoinOptions::of(session.config_options()).clone();
-            let (join, input) = plan_pairwise(node, physical_inputs, compiler)?;
+            let (join, input) = plan_ranked(node, physical_inputs, compiler, &self.families)?;
             let exec = NearestJoinExec::try_new(input, join, &self.families, options)?;
             let exec = match shares_left_rows(session) && is_deterministic(&node.right)? {
                 true => exec.with_shared_left_rows()?,
@@ -292,6 +287,7 @@ impl Planning<'_> {
             side_filters: join.side_filters,
             condition,
             search: Some(Search { predicate, arguments, residual }),
+            rounds: vec![],
             output: join.output,
             schema: join.schema,
         })
@@ -301,40 +297,4 @@ impl Planning<'_> {
 /// Whether tasks of a cluster share the left rows of joins with nearest rows.
 fn shares_left_rows(session: &dyn Session) -> bool {
     ClusterPlanning::tasks_of(session.config()).is_some_and(|tasks| tasks > 1)
-}
-
-/// A join with nearest rows by a score that no family knows.
-fn plan_pairwise(
-    node: &NearestNode,
-    inputs: &[Arc<dyn ExecutionPlan>],
-    compiler: Compiler<'_>,
-) -> Result<(NearestJoin, JoinInput)> {
-    let [left, right] = inputs else {
-        return internal_err!("NearestJoin was planned with {} inputs", inputs.len());
-    };
-    let OtherConditions { on, side_filters, residual } = rest_of(node)?;
-    let on = on
-        .iter()
-        .map(|(l, r)| Ok((compiler.compile(l, Side::Left)?, compiler.compile(r, Side::Right)?)));
-    let [left_filter, right_filter] = &side_filters;
-    let filter = |filter: &Option<Expr>, side| {
-        filter.as_ref().map(|filter| compiler.compile(filter, side)).transpose()
-    };
-    let of_pair = |expr: &Expr| compiler.of_pair(expr, |_| Ok(None));
-    let join = NearestJoin {
-        nearest: nearest_of(node)?,
-        order: if node.words.is_distance { Order::Distance } else { Order::Similarity },
-        text: node.score.to_string(),
-        join_type: node.join_type,
-        score: Some(of_pair(&node.score)?),
-        on: on.collect::<Result<_>>()?,
-        null_equality: NullEquality::NullEqualsNothing,
-        side_filters: [filter(left_filter, Side::Left)?, filter(right_filter, Side::Right)?],
-        condition: residual.as_ref().map(of_pair).transpose()?,
-        search: None,
-        output: output_of(&as_join(node)?),
-        schema: Arc::clone(UserDefinedLogicalNodeCore::schema(node).inner()),
-    };
-    let (left, right) = (Arc::clone(left), Arc::clone(right));
-    Ok((join, JoinInput::Two { left, right, build: Side::Right, partitions: 1 }))
 }

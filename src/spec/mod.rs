@@ -10,7 +10,11 @@ use datafusion::physical_expr::PhysicalExprRef;
 
 pub(crate) use crate::predicate::value_array;
 pub use crate::predicate::{Call, Function, FunctionInfo, NanScore, Order, Predicate, Side};
-pub use nearest::{BestPairs, MOST_TIE_COLUMNS, Nearest, NearestJoin, Search, TieBreak, TieColumn};
+pub(crate) use nearest::VALUE_NAME;
+pub use nearest::{
+    BestPairs, DriverKind, MOST_TIE_COLUMNS, Nearest, NearestJoin, Search, SearchDriver,
+    SearchRound, TieBreak, TieColumn,
+};
 
 /// Whether rows of a side appear in the answer of a join even without a match.
 pub trait Preserved {

@@ -3,8 +3,8 @@
 use std::fmt;
 use std::num::NonZeroUsize;
 
-use arrow::datatypes::SchemaRef;
-use datafusion::common::{JoinType, NullEquality};
+use arrow::datatypes::{Field, Schema, SchemaRef};
+use datafusion::common::{JoinType, NullEquality, Result};
 use datafusion::physical_expr::PhysicalExprRef;
 
 use super::{Need, Order, OutputColumn, Predicate, Residual, Side, SimilarityJoin};
@@ -108,6 +108,9 @@ pub struct NearestJoin {
     pub condition: Option<Residual>,
     /// The similarity join by which neighbours are found, where the score is a function of a family.
     pub search: Option<Search>,
+    /// The rounds by which neighbours are found, where the score has functions of families in it. Left rows that no
+    /// round serves meet every right row.
+    pub rounds: Vec<SearchRound>,
     /// The columns of the output. Scores are those of `search`.
     pub output: Vec<OutputColumn>,
     /// The schema of `output`.
@@ -123,6 +126,58 @@ pub struct Search {
     pub arguments: [PhysicalExprRef; 2],
     /// The condition of the pair, with scores taken from the match.
     pub residual: Option<Residual>,
+}
+
+/// A step of a search by a score of several functions.
+#[derive(Debug, Clone)]
+pub struct SearchRound {
+    /// The worst score, as a double, of the pairs that the drivers find without exception; `None` where they find all
+    /// candidates.
+    pub threshold: Option<f64>,
+    /// The drivers. A candidate within the threshold meets one of them.
+    pub drivers: Vec<SearchDriver>,
+}
+
+/// A condition by which pairs are found, and what is computed of them.
+#[derive(Debug, Clone)]
+pub struct SearchDriver {
+    /// The condition.
+    pub by: DriverKind,
+    /// The score of a pair. It reads the value of the function that drives.
+    pub score: Residual,
+    /// The condition that no driver before it in the round finds the pair. It reads that value as well.
+    pub unmet: Option<Residual>,
+}
+
+/// A condition by which pairs are found.
+#[derive(Debug, Clone)]
+pub enum DriverKind {
+    /// A bound of a function.
+    Bound {
+        /// The join by the function, without a residual.
+        search: Search,
+        /// The best score that a pair may have, over the value of the function as the only column.
+        best: Option<PhysicalExprRef>,
+    },
+    /// An equality of an expression over the left schema with one over the right schema.
+    Equality(PhysicalExprRef, PhysicalExprRef),
+}
+
+/// The name of the column that stands for the value of a function.
+pub(crate) const VALUE_NAME: &str = "similarity";
+
+impl Search {
+    /// The schema of the one column that stands for the value of the function. `schemas` are those of the sides.
+    ///
+    /// # Errors
+    ///
+    /// When an argument has no type.
+    pub fn value_schema(&self, schemas: [&Schema; 2]) -> Result<Schema> {
+        let [left, right] = &self.arguments;
+        let types = [left.data_type(schemas[0])?, right.data_type(schemas[1])?];
+        let value = self.predicate.call.function.data_type(types.each_ref());
+        Ok(Schema::new(vec![Field::new(VALUE_NAME, value, true)]))
+    }
 }
 
 impl NearestJoin {

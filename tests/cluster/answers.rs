@@ -203,6 +203,11 @@ async fn nearest_rows_are_those_of_one_process() {
         "SELECT a.id, b.id AS other FROM t a SIMJOIN t b NEAREST WITH TIES BY SIMILARITY \
          jaro_similarity(a.s, b.s) ON jaro_similarity(a.s, b.s) < 1.5 AND a.id <> b.id"
             .to_string(),
+        format!(
+            "SELECT a.id, b.id AS other FROM t a SIMJOIN t b NEAREST 2 WITH TIES BY SIMILARITY \
+             0.6 * jaccard({grams}) + 0.3 * levenshtein_similarity(a.s, b.s) + \
+             CASE WHEN a.k = b.k THEN 0.1 ELSE 0 END ON a.id <> b.id"
+        ),
         "SELECT a.id, b.id AS other FROM t a JOIN t b NEAREST 2 WITH TIES BY DISTANCE abs(a.id - b.id) \
          ON a.k = b.k AND a.s <> b.s"
             .to_string(),

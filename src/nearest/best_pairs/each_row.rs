@@ -162,6 +162,7 @@ fn nearest_of(join: &SimilarityJoin, nearest: Nearest, side: Side) -> NearestJoi
         null_equality: join.null_equality,
         side_filters: join.side_filters,
         condition: None,
+        rounds: vec![],
         search: Some(Search { predicate, arguments, residual }),
         output: join.output,
         schema: join.schema,

@@ -10,7 +10,7 @@ mod covered;
 pub(crate) mod declined;
 pub(crate) mod marker;
 pub(crate) mod nearest;
-mod necessary;
+pub(crate) mod necessary;
 pub(crate) mod parts;
 pub(crate) mod predicate;
 pub(crate) mod rest;

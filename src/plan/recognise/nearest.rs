@@ -14,7 +14,7 @@ use datafusion::logical_expr::{
 use super::bands::block_by_bands;
 use super::candidates::candidates;
 use super::marker::internal_call;
-use super::necessary::Condition;
+use super::necessary::{Condition, call_of_pair, numbers_alone};
 use super::predicate::{
     Comparison, ConjunctShape, Constants, JoinInputs, side_of, similarity_call,
 };
@@ -95,16 +95,17 @@ pub(super) fn nearest_node(join: Join, families: &Families) -> Result<LogicalPla
         // The score ends at an OR: it is a condition itself.
         _ => return plan_err!("NEAREST ranks by a number, and the score is a condition: {score}"),
     };
-    if insists {
-        check_score(score, is_distance, &join, families)?;
-    }
+    let score = match insists {
+        true => checked_score(score, is_distance, &join, families)?,
+        false => score.clone(),
+    };
     let (inputs, condition) = candidates(&join, condition)?;
     let node = NearestNode::try_new(
         inputs,
         join.join_type,
         ClauseWords { insists, with_ties, is_distance },
         count.clone(),
-        score.clone(),
+        score,
         condition,
     )?;
     Ok(node.into_plan())
@@ -115,15 +116,36 @@ fn is_cut_off(condition: &[&Expr]) -> bool {
     matches!(condition, [marker] if internal_call(marker, CANDIDATES_FUNCTION).is_some())
 }
 
-/// Checks that a family knows the score of a SIMJOIN.
-fn check_score(score: &Expr, is_distance: bool, join: &Join, families: &Families) -> Result<()> {
+/// The score of a SIMJOIN: a function of a family, or an expression of such functions, in which a NaN is as NULL.
+///
+/// # Errors
+///
+/// A plan error for a score that no search finds.
+fn checked_score(
+    score: &Expr,
+    is_distance: bool,
+    join: &Join,
+    families: &Families,
+) -> Result<Expr> {
     let sides = JoinInputs { left: join.left.schema(), right: join.right.schema(), families };
     match known(score, is_distance, sides) {
-        Ok(_) => Ok(()),
+        Ok(_) => Ok(score.clone()),
+        Err(_) if is_of_several(score, sides) => numbers_alone(score, families),
         Err(reason) => plan_err!(
             "SIMJOIN … NEAREST cannot run: {score}: {reason}; a correct example: {EXAMPLE}; JOIN in \
              place of SIMJOIN compares every pair"
         ),
+    }
+}
+
+/// Whether a score is more than one function, and has one of both sides in it.
+fn is_of_several(score: &Expr, sides: JoinInputs<'_>) -> bool {
+    match score {
+        Expr::Alias(alias) => is_of_several(&alias.expr, sides),
+        _ if similarity_call(score, sides.families).is_some() || complement(score).is_some() => {
+            false
+        }
+        _ => call_of_pair(score, sides).is_some(),
     }
 }
 

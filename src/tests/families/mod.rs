@@ -5,6 +5,7 @@ mod cosine;
 #[path = "../../../tests/draw/texts.rs"]
 #[allow(dead_code, unreachable_pub)]
 mod draw;
+mod ranked;
 mod several;
 mod texts;
 mod vectors;

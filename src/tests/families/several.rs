@@ -22,7 +22,7 @@ pub(super) fn nested_loops() -> SessionContext {
 }
 
 /// Rows of (id, s, t, k, v): two texts, a key and a vector, each NULL at times and alike at times.
-fn table(rng: &mut StdRng, rows: usize, bases: &[String]) -> Result<Arc<MemTable>> {
+pub(super) fn table(rng: &mut StdRng, rows: usize, bases: &[String]) -> Result<Arc<MemTable>> {
     let mut texts = || -> StringArray {
         (0..rows)
             .map(|_| {
@@ -60,10 +60,10 @@ fn table(rng: &mut StdRng, rows: usize, bases: &[String]) -> Result<Arc<MemTable
 }
 
 /// A condition drawn at random, of some depth.
-struct Draw<'a> {
-    rng: &'a mut StdRng,
+pub(super) struct Draw<'a> {
+    pub rng: &'a mut StdRng,
     /// Whether vectors, whose distances may be NaN, take part.
-    with_vectors: bool,
+    pub with_vectors: bool,
 }
 
 impl Draw<'_> {
@@ -87,11 +87,11 @@ impl Draw<'_> {
         }
     }
 
-    fn level(&mut self) -> String {
+    pub(super) fn level(&mut self) -> String {
         self.pick(&["0.25", "0.5", "2.0 / 3", "0.75", "0.8", "0.9", "1"])
     }
 
-    fn number(&mut self, depth: usize) -> String {
+    pub(super) fn number(&mut self, depth: usize) -> String {
         if depth == 0 {
             return self.measure();
         }
@@ -126,7 +126,7 @@ impl Draw<'_> {
         }
     }
 
-    fn condition(&mut self, depth: usize) -> String {
+    pub(super) fn condition(&mut self, depth: usize) -> String {
         let level = self.level();
         if depth == 0 {
             return match self.rng.random_range(0..6) {

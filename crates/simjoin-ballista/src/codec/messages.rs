@@ -421,6 +421,32 @@ pub(super) struct NearestJoinNode {
     pub shares_left_rows: bool,
     #[prost(uint64, optional, tag = "18")]
     pub fetch: Option<u64>,
+    #[prost(message, repeated, tag = "19")]
+    pub rounds: Vec<SearchRoundNode>,
+}
+
+/// A [`SearchRound`](datafusion_simjoin::spec::SearchRound).
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct SearchRoundNode {
+    #[prost(double, optional, tag = "1")]
+    pub threshold: Option<f64>,
+    #[prost(message, repeated, tag = "2")]
+    pub drivers: Vec<SearchDriverNode>,
+}
+
+/// A [`SearchDriver`](datafusion_simjoin::spec::SearchDriver): a search, or a pair of keys.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct SearchDriverNode {
+    #[prost(message, optional, tag = "1")]
+    pub search: Option<SearchNode>,
+    #[prost(message, optional, tag = "2")]
+    pub best: Option<PhysicalExprNode>,
+    #[prost(message, optional, tag = "3")]
+    pub keys: Option<KeyPairNode>,
+    #[prost(message, required, tag = "4")]
+    pub score: ResidualNode,
+    #[prost(message, optional, tag = "5")]
+    pub unmet: Option<ResidualNode>,
 }
 
 /// A [`Search`](datafusion_simjoin::spec::Search).

@@ -18,6 +18,7 @@ mod join;
 mod messages;
 mod nearest;
 mod results;
+mod rounds;
 #[cfg(test)]
 mod tests;
 
@@ -49,7 +50,7 @@ use datafusion_simjoin::plan::{SimilarityJoinDeclinedExec, internal_functions};
 use simjoin_files::{Pipes, watch_plan};
 
 /// The version of the messages. It grows with every change of them.
-const FORMAT: u32 = 10;
+const FORMAT: u32 = 11;
 
 /// The first bytes. A protobuf message begins with a tag, which is never 0: a process
 /// that does not know this codec fails at the first byte.

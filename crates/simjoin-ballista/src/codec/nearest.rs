@@ -9,12 +9,13 @@ use datafusion::physical_plan::ExecutionPlan;
 use super::join::{
     count, null_equality, read_input, read_join_type, read_on, read_options, read_outputs,
     read_residual, unknown, write_input, write_join_type, write_on, write_options, write_output,
-    write_predicate, write_residual,
+    write_residual,
 };
-use super::messages::{NearestJoinNode, SearchNode};
+use super::messages::NearestJoinNode;
+use super::rounds::{read_rounds, read_search, write_rounds, write_search};
 use super::{NodeReader, Writer};
 use datafusion_simjoin::nearest::NearestJoinExec;
-use datafusion_simjoin::spec::{Nearest, NearestJoin, Order, Residual, Search, Side};
+use datafusion_simjoin::spec::{Nearest, NearestJoin, Order, Residual, Side};
 
 /// The node without its inputs.
 pub(super) fn write(node: &NearestJoinExec, writer: &Writer<'_>) -> Result<NearestJoinNode> {
@@ -22,15 +23,7 @@ pub(super) fn write(node: &NearestJoinExec, writer: &Writer<'_>) -> Result<Neare
     let residual = |residual: &Option<Residual>| {
         residual.as_ref().map(|residual| write_residual(residual, writer)).transpose()
     };
-    let search = join.search.as_ref().map(|search| {
-        let [left, right] = &search.arguments;
-        Ok::<_, datafusion::error::DataFusionError>(SearchNode {
-            predicate: write_predicate(search.predicate),
-            left_argument: writer.expression(left)?,
-            right_argument: writer.expression(right)?,
-            residual: residual(&search.residual)?,
-        })
-    });
+    let search = join.search.as_ref().map(|search| write_search(search, writer));
     Ok(NearestJoinNode {
         input: write_input(node.input()),
         options: write_options(node.options()),
@@ -46,6 +39,7 @@ pub(super) fn write(node: &NearestJoinExec, writer: &Writer<'_>) -> Result<Neare
         right_filter: writer.optional(join.side_filter(Side::Right))?,
         condition: residual(&join.condition)?,
         search: search.transpose()?,
+        rounds: write_rounds(&join.rounds, writer)?,
         output: join.output.iter().copied().map(write_output).collect(),
         schema: writer.schema(&join.schema)?,
         shares_left_rows: node.shares_left_rows(),
@@ -64,16 +58,7 @@ pub(super) fn read(
     let Some(neighbours) = NonZeroUsize::new(count(node.count)?) else {
         return unknown("number of nearest rows");
     };
-    let search = node.search.map(|search| {
-        Ok::<_, datafusion::error::DataFusionError>(Search {
-            predicate: reader.predicate(search.predicate)?,
-            arguments: [
-                reader.expression(&search.left_argument, &left)?,
-                reader.expression(&search.right_argument, &right)?,
-            ],
-            residual: search.residual.map(|r| read_residual(r, reader)).transpose()?,
-        })
-    });
+    let search = node.search.map(|search| read_search(search, [&left, &right], reader));
     let join = NearestJoin {
         nearest: Nearest { count: neighbours, with_ties: node.with_ties },
         order: if node.is_distance { Order::Distance } else { Order::Similarity },
@@ -88,6 +73,7 @@ pub(super) fn read(
         ],
         condition: node.condition.map(|r| read_residual(r, reader)).transpose()?,
         search: search.transpose()?,
+        rounds: read_rounds(node.rounds, [&left, &right], reader)?,
         output: read_outputs(node.output, reader)?,
         schema: reader.schema(&node.schema)?,
     };

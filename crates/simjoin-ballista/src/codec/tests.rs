@@ -482,6 +482,10 @@ async fn nearest_rows_survive() {
         format!(
             "SELECT * FROM doc a SIMJOIN doc b NEAREST 2 BY SIMILARITY jaro_similarity(a.k, b.k) ON {words} < b.id"
         ),
+        "SELECT * FROM doc a JOIN doc b NEAREST 2 BY SIMILARITY 0.5 * jaccard(a.toks, b.toks) + CASE WHEN a.k = b.k \
+         THEN 0.3 ELSE 0 END + 0.2 * jaro_similarity(b.k, a.k) ON a.id <> b.id"
+            .to_string(),
+        format!("SELECT * FROM doc a JOIN doc b NEAREST 2 BY DISTANCE 0.5 * {words} + 1 ON {words} < 3"),
         "SELECT * FROM doc a JOIN doc b NEAREST 2 BY DISTANCE a.w - b.w ON a.k = b.k AND a.id <> b.id"
             .to_string(),
     ] {

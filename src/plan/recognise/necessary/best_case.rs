@@ -117,6 +117,19 @@ impl BestCase<'_> {
         searched.ok().and(found)
     }
 
+    /// The best value of a score.
+    ///
+    /// # Errors
+    ///
+    /// The reason why there is none.
+    pub(super) fn best(&self, score: &Expr, order: Order) -> Result<Expr, Unbounded> {
+        let end = match order {
+            Order::Similarity => End::Greatest,
+            Order::Distance => End::Least,
+        };
+        self.bound(score, end).map(|bound| bound.value)
+    }
+
     fn equal(&self, sides: [&Expr; 2]) -> Expr {
         self.compare(sides, Operator::GtEq).and(self.compare(sides, Operator::LtEq))
     }

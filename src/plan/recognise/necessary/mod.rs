@@ -10,6 +10,7 @@
 //!        ▼ none is
 //! cover.rs: bounds of some parts, one of which each answer meets
 //! implied.rs: whether such a bound is enough
+//! rounds.rs: both for a score that is compared with ever worse thresholds
 //! ```
 //!
 //! A bound leaves out pairs alone that the condition refuses: the condition is evaluated for the others.
@@ -20,6 +21,7 @@ mod cover;
 mod exact;
 mod implied;
 mod parts;
+mod rounds;
 #[cfg(test)]
 mod tests;
 
@@ -32,6 +34,7 @@ use datafusion::prelude::ident;
 use self::best_case::{BestCase, Given, score};
 pub(super) use self::cover::{Clause, WEAK, cover, strong_cover};
 use self::parts::Parts;
+pub(crate) use self::rounds::{DrivenBy, Driver, RankedScore, ScoreRound};
 use crate::families::Families;
 use crate::plan::numbers::is_number;
 use crate::plan::recognise::predicate::{

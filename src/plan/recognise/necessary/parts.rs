@@ -25,7 +25,7 @@ pub(super) struct MeasuredCall {
 
 /// An equality of an expression of the left side with one of the right side.
 #[derive(Debug, Clone, PartialEq)]
-pub(in super::super) struct Equality {
+pub(crate) struct Equality {
     /// The equality as it stands in the condition.
     pub condition: Expr,
     /// The expressions by side.

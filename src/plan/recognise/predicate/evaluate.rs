@@ -2,22 +2,22 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, AsArray, RecordBatch};
-use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
+use arrow::datatypes::{DataType, Field, Float64Type, Schema, SchemaRef};
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
 use datafusion::common::{DFSchema, Result, exec_err};
 use datafusion::config::ConfigOptions;
 use datafusion::execution::context::ExecutionProps;
-use datafusion::logical_expr::Expr;
 use datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext;
 use datafusion::logical_expr::simplify::SimplifyContext;
+use datafusion::logical_expr::{Expr, cast};
 use datafusion::optimizer::simplify_expressions::ExprSimplifier;
 use datafusion::physical_expr::{PhysicalExprRef, create_physical_expr};
 
-use crate::spec::value_array;
+use crate::spec::{VALUE_NAME, value_array};
 
 /// The column that stands for the function.
-pub(crate) const SCORE: &str = "similarity";
+pub(crate) const SCORE: &str = VALUE_NAME;
 
 /// The properties of a session by which constants are evaluated.
 #[derive(Debug, Clone, Copy)]
@@ -72,11 +72,15 @@ impl Evaluator {
         }
     }
 
-    /// Whether the bound holds at `key`; NULL counts as not.
-    pub(crate) fn truth(&self, key: i64) -> Result<bool> {
+    fn evaluate(&self, key: i64) -> Result<ArrayRef> {
         let score = value_array(vec![self.value(key)], &self.data_type)?;
         let batch = RecordBatch::try_new(Arc::clone(&self.schema), vec![score])?;
-        let result = self.predicate.evaluate(&batch)?.into_array(1)?;
+        self.predicate.evaluate(&batch)?.into_array(1)
+    }
+
+    /// Whether the bound holds at `key`; NULL counts as not.
+    pub(crate) fn truth(&self, key: i64) -> Result<bool> {
+        let result = self.evaluate(key)?;
         match result.as_boolean_opt() {
             Some(truth) => Ok(truth.is_valid(0) && truth.value(0)),
             None => exec_err!("the similarity predicate is a {}", result.data_type()),
@@ -88,6 +92,15 @@ impl Evaluator {
 pub(crate) fn holds(condition: &Expr, constants: Constants<'_>) -> bool {
     let evaluator = Evaluator::try_new(DataType::Float64, condition, constants);
     evaluator.and_then(|evaluator| evaluator.truth(0)).unwrap_or(true)
+}
+
+/// The value of an expression without columns as a double; `None` where it is NULL, no number, or cannot be evaluated.
+pub(crate) fn value_of(expr: &Expr, constants: Constants<'_>) -> Option<f64> {
+    let number = cast(expr.clone(), DataType::Float64);
+    let evaluator = Evaluator::try_new(DataType::Float64, &number, constants).ok()?;
+    let value = evaluator.evaluate(0).ok()?;
+    let value = value.as_primitive_opt::<Float64Type>()?;
+    value.is_valid(0).then(|| value.value(0))
 }
 
 /// Whether an expression without columns is NULL.

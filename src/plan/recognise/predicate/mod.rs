@@ -19,7 +19,7 @@ use datafusion::common::{Column, DFSchema, DataFusionError, Result};
 use datafusion::logical_expr::expr::{Between, ScalarFunction};
 use datafusion::logical_expr::{BinaryExpr, Cast, Expr, Operator, TryCast};
 
-pub(crate) use evaluate::{Constants, Evaluator, SCORE, holds, is_null_constant};
+pub(crate) use evaluate::{Constants, Evaluator, SCORE, holds, is_null_constant, value_of};
 
 use crate::families::Families;
 use crate::plan::logical::score_type;
@@ -44,7 +44,7 @@ pub(crate) struct Comparison {
     /// The call of the function as it stands in the conjunct.
     pub measured: Expr,
     /// The type of the function's value.
-    data_type: DataType,
+    pub data_type: DataType,
     extent: BoundCoverage,
     /// The bound, with the function replaced by the column [`SCORE`].
     bound: Expr,
