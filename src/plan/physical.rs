@@ -20,13 +20,14 @@ use super::readings::{are_deterministic, is_deterministic, is_exact};
 use super::sources::take_calls;
 use crate::config::{BuildSideChoice, SimJoinOptions};
 use crate::exec::expected;
-use crate::exec::{JoinInput, JoinPartsExec, SetSimilarityJoinExec};
+use crate::exec::{JoinInput, JoinPartsExec, ReadOnceExec, SetSimilarityJoinExec};
 use crate::families::Families;
 use crate::nearest::{BestPairsExec, NearestJoinExec};
 use crate::plan::recognise::cost;
 use crate::plan::recognise::declined::{DeclinedNode, SimilarityJoinDeclinedExec};
 use crate::plan::recognise::parts::JoinPartsNode;
 use crate::plan::recognise::predicate::call_over;
+use crate::plan::recognise::read_once::ReadOnceNode;
 use crate::plan::relations::{NearestNode, PairsNode, plan_pairs};
 use crate::spec::{Call, Nearest, NearestJoin, Need, Residual, Search, Side, SimilarityJoin};
 
@@ -86,6 +87,12 @@ impl ExtensionPlanner for SimJoinPlanner {
                 return internal_err!("JoinParts has one input");
             };
             return Ok(Some(Arc::new(JoinPartsExec::over(Arc::clone(union)))));
+        }
+        if let Some(node) = node.as_any().downcast_ref::<ReadOnceNode>() {
+            let [input] = physical_inputs else {
+                return internal_err!("ReadOnce has one input");
+            };
+            return Ok(Some(Arc::new(ReadOnceExec::new(Arc::clone(input), node.number))));
         }
         if let Some(node) = node.as_any().downcast_ref::<DeclinedNode>() {
             let [input] = physical_inputs else {

@@ -12,9 +12,10 @@ use datafusion::logical_expr::{Explain, Join, LogicalPlan};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_planner::{DefaultPhysicalPlanner, ExtensionPlanner, PhysicalPlanner};
 
+use super::distribute::ClusterPlanning;
 use super::physical::SimJoinPlanner;
 use crate::config::SimJoinOptions;
-use crate::exec::expected;
+use crate::exec::{ReadOnceExec, expected};
 use crate::families::Families;
 use crate::plan::readings::is_deterministic;
 use crate::plan::recognise::context::Context;
@@ -66,6 +67,7 @@ impl SimJoinQueryPlanner {
             },
             explain: matches!(plan, LogicalPlan::Explain(_) | LogicalPlan::Analyze(_)),
             is_deterministic,
+            reads_once: ClusterPlanning::tasks_of(session.config()).is_none(),
         };
         // The choice against a hash join needs statistics, which only physical plans have. Each
         // round decides the joins whose inputs are final, so the rounds end with the innermost
@@ -123,6 +125,6 @@ impl QueryPlanner for SimJoinQueryPlanner {
         session: &dyn Session,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let plan = self.convert(plan, session).await?;
-        self.planner.create_physical_plan(&plan, session).await
+        ReadOnceExec::link(self.planner.create_physical_plan(&plan, session).await?)
     }
 }

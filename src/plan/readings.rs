@@ -26,6 +26,7 @@ use datafusion::logical_expr::{
 use super::logical::SetSimilarityJoin;
 use crate::functions::reads_lists_as_sets;
 use crate::plan::recognise::declined::DeclinedNode;
+use crate::plan::recognise::read_once::ReadOnceNode;
 
 /// Aggregates whose value has no order, whatever the order of their rows. Sums of floating point
 /// numbers differ in their last bits; see [`EXACT_AGGREGATES`].
@@ -73,6 +74,9 @@ const EXACT_AGGREGATES: [&str; 9] =
 pub(crate) fn is_repeatable(plan: &LogicalPlan) -> Result<bool> {
     let mut repeatable = true;
     plan.apply_with_subqueries(|plan| {
+        if ReadOnceNode::is(plan) {
+            return Ok(TreeNodeRecursion::Jump);
+        }
         repeatable = match plan {
             LogicalPlan::TableScan(scan) => scan.fetch.is_none() && !is_work_table(scan),
             LogicalPlan::Sort(sort) => sort.fetch.is_none(),
@@ -137,6 +141,9 @@ enum OrderDependence {
 fn orders_seen(plan: &LogicalPlan) -> Result<OrderDependence> {
     let (mut rows, mut lists) = (false, false);
     plan.apply_with_subqueries(|plan| {
+        if ReadOnceNode::is(plan) {
+            return Ok(TreeNodeRecursion::Jump);
+        }
         match plan {
             LogicalPlan::Window(_) | LogicalPlan::Distinct(Distinct::On(_)) => rows = true,
             LogicalPlan::Aggregate(aggregate) => {

@@ -77,7 +77,7 @@ const ALLOWED: [(&str, &[&str]); 15] = [
 ];
 
 /// The modules of `exec`; each may use those that stand before it.
-const WITHIN_EXEC: [&str; 18] = [
+const WITHIN_EXEC: [&str; 19] = [
     "cores",
     "expected",
     "hands_on",
@@ -96,6 +96,7 @@ const WITHIN_EXEC: [&str; 18] = [
     "mode",
     "node",
     "parts",
+    "read_once",
 ];
 
 /// Folders with a ring, modules that use each other round about, each with the size of its greatest one. In

@@ -74,12 +74,17 @@ impl Candidate {
 }
 
 impl Conjuncts {
-    /// Reads the filter of a join.
+    /// Reads the filter of a join, whose conjunct `covered` drives nothing.
     ///
     /// # Errors
     ///
     /// When a condition cannot be built.
-    pub(super) fn read(join: &Join, filter: &Expr, context: Context<'_>) -> Result<Self> {
+    pub(super) fn read(
+        join: &Join,
+        filter: &Expr,
+        covered: Option<&Expr>,
+        context: Context<'_>,
+    ) -> Result<Self> {
         let (all, candidates, others) = (vec![], vec![], vec![]);
         let mut this = Self { all, candidates, others, reasons: vec![], joins: vec![] };
         for conjunct in split_conjunction(filter) {
@@ -88,7 +93,10 @@ impl Conjuncts {
             let measured = wrapped.as_ref().map(|w| w.measured);
             // BETWEEN arrives as two comparisons inside one wrapper.
             for inner in split_conjunction(wrapped.as_ref().map_or(conjunct, |w| w.conjunct)) {
-                let keys = this.add(join, inner, measured, context);
+                let keys = match covered == Some(inner) {
+                    true => vec![],
+                    false => this.add(join, inner, measured, context),
+                };
                 match (inner, measured) {
                     // Every pair satisfies it.
                     (Expr::Literal(ScalarValue::Boolean(Some(true)), _), Some(_)) => {}
@@ -144,7 +152,7 @@ impl Conjuncts {
             }
             _ => Some(reason),
         };
-        self.reasons.extend(why.map(|why| format!("{conjunct}: {why}")));
+        self.reasons.extend(why.map(|why| format!("{}: {why}", shortened(conjunct))));
         condition.iter().flat_map(Condition::keys).collect()
     }
 
@@ -215,4 +223,18 @@ impl Conjuncts {
             }
         })
     }
+}
+
+/// A condition for messages: of a long one the beginning and the end.
+fn shortened(condition: &Expr) -> String {
+    /// Characters that are shown of a condition, at most.
+    const MOST: usize = 240;
+    let text = condition.to_string();
+    let count = text.chars().count();
+    if count <= MOST {
+        return text;
+    }
+    let [start, end]: [String; 2] =
+        [text.chars().take(MOST / 2).collect(), text.chars().skip(count - MOST / 2).collect()];
+    format!("{start} … {end}")
 }

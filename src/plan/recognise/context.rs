@@ -18,6 +18,8 @@ pub(crate) struct Context<'a> {
     pub explain: bool,
     /// Whether two readings of a plan give the same rows.
     pub is_deterministic: fn(&LogicalPlan) -> Result<bool>,
+    /// Whether one process runs the statement, whose joins may share what one of them has read.
+    pub reads_once: bool,
 }
 
 impl<'a> Context<'a> {

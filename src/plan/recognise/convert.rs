@@ -70,6 +70,7 @@ pub(crate) fn convert(
         choices,
         undecided: vec![],
         cover: None,
+        inputs_read_once: 0,
         converted: HashSet::new(),
         refused: HashMap::new(),
     };
@@ -126,6 +127,8 @@ pub(super) struct Converter<'a> {
     undecided: Vec<Join>,
     /// The cover of whose clauses joins are converted; `None` for other joins.
     pub(super) cover: Option<CoverOfJoin>,
+    /// The inputs so far that joins of a cover share.
+    pub(super) inputs_read_once: usize,
     /// The numbers of the SIMJOINs that became nodes.
     converted: HashSet<i64>,
     /// Why other SIMJOINs did not.
@@ -233,7 +236,8 @@ impl Converter<'_> {
         if !mentions_similarity(filter, self.context.families) && !is_marked(filter) {
             return Ok(Conversion::Unchanged);
         }
-        let conjuncts = Conjuncts::read(join, filter, self.context)?;
+        let covered = self.cover.as_ref().map(|cover| &cover.condition);
+        let conjuncts = Conjuncts::read(join, filter, covered, self.context)?;
         let joins = conjuncts.joins.clone();
         let insists = !joins.is_empty() || self.cover.as_ref().is_some_and(|cover| cover.insists);
         let outcome = match unsupported(join) {

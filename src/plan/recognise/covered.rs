@@ -1,11 +1,14 @@
 //! Joins by the clauses of a cover.
 
+use std::sync::Arc;
+
 use datafusion::common::{NullEquality, Result, internal_err};
 use datafusion::logical_expr::{Expr, Join, LogicalPlan};
 
 use super::conjuncts::{Candidate, Conjuncts};
 use super::convert::{Conversion, Converter};
 use super::necessary::{Clause, cover, strong_cover};
+use super::read_once::ReadOnceNode;
 use super::union::{CoverOfJoin, JoinUnion};
 
 impl Converter<'_> {
@@ -29,7 +32,7 @@ impl Converter<'_> {
         });
         match found {
             None => Ok(Conversion::Declined(reasons.join("; "))),
-            Some(found) => match self.read_once_alone(join, &all)? {
+            Some(found) => match self.runs_once_alone(join, &all)? {
                 Some(reason) => Ok(Conversion::Declined(reason.to_string())),
                 None => self.joined_by(join, &all, found, insists),
             },
@@ -45,7 +48,7 @@ impl Converter<'_> {
     ) -> Result<Option<(usize, Vec<Clause>)>> {
         let Conjuncts { all, candidates, .. } = conjuncts;
         let are_weak = candidates.iter().all(Candidate::is_weak);
-        if self.cover.is_some() || !are_weak || self.read_once_alone(join, all)?.is_some() {
+        if self.cover.is_some() || !are_weak || self.runs_once_alone(join, all)?.is_some() {
             return Ok(None);
         }
         Ok(candidates.iter().find_map(|candidate| {
@@ -55,10 +58,11 @@ impl Converter<'_> {
         }))
     }
 
-    /// Why the inputs of a join, and its conditions, cannot be read several times.
-    fn read_once_alone(&self, join: &Join, all: &[Expr]) -> Result<Option<&'static str>> {
+    /// Why a join cannot be run as several.
+    fn runs_once_alone(&self, join: &Join, all: &[Expr]) -> Result<Option<&'static str>> {
         let is_deterministic = self.context.is_deterministic;
-        if !is_deterministic(&join.left)? || !is_deterministic(&join.right)? {
+        let are_repeatable = is_deterministic(&join.left)? && is_deterministic(&join.right)?;
+        if !are_repeatable && !self.context.reads_once {
             return Ok(Some(
                 "its alternatives read both inputs several times, and one of these may give other rows \
                  each time: put them into a table first",
@@ -67,6 +71,19 @@ impl Converter<'_> {
         Ok(all.iter().any(Expr::is_volatile).then_some(
             "a condition beside its alternatives is volatile: they evaluate it several times",
         ))
+    }
+
+    /// The join over inputs that give the same rows each time: those that may not are read once.
+    fn over_repeatable(&mut self, join: &Join) -> Result<Join> {
+        let mut join = join.clone();
+        for input in [&mut join.left, &mut join.right] {
+            if !(self.context.is_deterministic)(input)? {
+                self.inputs_read_once += 1;
+                *input =
+                    Arc::new(ReadOnceNode::plan_over(Arc::clone(input), self.inputs_read_once));
+            }
+        }
+        Ok(join)
     }
 
     /// The joins by the clauses of a conjunct.
@@ -92,10 +109,11 @@ impl Converter<'_> {
         };
         let beside = (0..clauses.len()).map(beside).collect();
         let clauses = &clauses;
+        let join = &self.over_repeatable(join)?;
         let union = JoinUnion { join, conjuncts: all, covered, clauses, implied, beside };
         let text = clauses.iter().map(|clause| clause.condition().to_string());
         let text = format!("cover: {}", text.collect::<Vec<_>>().join(" | "));
-        self.cover = Some(CoverOfJoin { insists, text });
+        self.cover = Some(CoverOfJoin { insists, text, condition: all[covered].clone() });
         let mut declined = None;
         let plan = union.plan(&mut |branch| {
             let is_hashed = branch.on.len() > join.on.len();

@@ -13,6 +13,7 @@ pub(crate) mod nearest;
 pub(crate) mod necessary;
 pub(crate) mod parts;
 pub(crate) mod predicate;
+pub(crate) mod read_once;
 pub(crate) mod rest;
 pub(crate) mod unanalyzed;
 mod union;

@@ -39,6 +39,8 @@ pub(super) struct CoverOfJoin {
     pub(super) insists: bool,
     /// Its clauses, for EXPLAIN.
     pub(super) text: String,
+    /// The condition, from which no bound follows that would drive.
+    pub(super) condition: Expr,
 }
 
 /// Converts a join.

@@ -1,5 +1,6 @@
 //! Conditions of several similarities, drawn at random and held against DataFusion's nested loops.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, Float64Builder, Int64Array, ListBuilder, RecordBatch, StringArray};
@@ -298,6 +299,47 @@ async fn a_weak_bound_gives_way_to_stronger_ones() -> Result<()> {
             operator.sql("SET simjoin.recognize_joins = false").await?;
             let (_, expected) = plan_and_rows(&operator, &sql.replace("SIMJOIN", "JOIN")).await?;
             assert_eq!(found, expected, "{plan}");
+        }
+    }
+    Ok(())
+}
+
+/// An input that gives other rows each time is read once by all joins of a cover, also from disk.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn inputs_that_may_differ_each_time_are_read_once() -> Result<()> {
+    let mut rng = StdRng::seed_from_u64(seed(86));
+    let bases: Vec<String> = (0..40).map(|_| text(&mut rng, Kind::Words)).collect();
+    let rows = table(&mut rng, 900, &bases)?;
+    let drawn = "(SELECT *, random() AS r FROM a) a";
+    let numbered = "(SELECT *, row_number() OVER () AS n FROM a) b";
+    let condition = "(levenshtein(a.s, b.s) <= 0 AND a.k = 1 OR jaccard(qgrams(a.t, 2), qgrams(b.t, 2)) \
+                     >= 0.95 AND b.k = 2) AND a.id < b.id";
+    for way in [Way::Memory, Way::Disk, Way::Limit(6000)] {
+        let (oracle, operator) = (nested_loops(), Setup::of(way).session(install)?);
+        for context in [&oracle, &operator] {
+            context.register_table("a", Arc::clone(&rows) as _)?;
+        }
+        for (outer, join) in [("", "SIMJOIN"), ("LEFT ", "JOIN"), ("LEFT ", "SIMJOIN")] {
+            let expected = format!("SELECT a.id, b.id FROM a {outer}JOIN a b ON {condition}");
+            let expected = sorted(&oracle.sql(&expected).await?.collect().await?);
+            let sql = format!(
+                "SELECT a.id, a.r, b.id, b.n FROM {drawn} {outer}{join} {numbered} ON {condition}"
+            );
+            let (plan, found) = plan_and_rows(&operator, &sql).await?;
+            assert!(plan.contains("ReadOnceExec: number=2"), "{plan}");
+            let mut of_id: HashMap<String, String> = HashMap::new();
+            let mut pairs = vec![];
+            for row in found {
+                let [id, drawn, partner, _] = row.split(" | ").collect::<Vec<_>>()[..] else {
+                    panic!("{row}")
+                };
+                let known = of_id.entry(id.to_string()).or_insert_with(|| drawn.to_string());
+                assert_eq!(known, drawn, "{way:?} {id}");
+                pairs.push(format!("{id} | {partner}"));
+            }
+            pairs.sort_unstable();
+            assert!(pairs.len() > 300, "{}", pairs.len());
+            assert_eq!(pairs, expected, "{way:?} {sql}");
         }
     }
     Ok(())

@@ -26,6 +26,8 @@ pub(super) enum Given {
     Any,
     /// The value of the column [`SCORE`], which is not NULL.
     Score,
+    /// That value, or NULL.
+    ScoreOrNull,
     /// A value that is no more similar, or NULL.
     AtMost(f64),
     /// NULL.
@@ -292,8 +294,8 @@ impl BestCase<'_> {
         };
         let most = match given {
             Given::AtMost(value) if improves && function.info().order == Order::Similarity => value,
-            Given::Score | Given::AtMost(_) if improves => 0.0,
-            Given::Any | Given::Score | Given::AtMost(_) => extreme,
+            Given::Score | Given::ScoreOrNull | Given::AtMost(_) if improves => 0.0,
+            Given::Any | Given::Score | Given::ScoreOrNull | Given::AtMost(_) => extreme,
             Given::Null | Given::Nan(_) => 0.0,
         };
         // Sums of integers wrap. No text is as far from another one as the greatest distance.
@@ -304,9 +306,10 @@ impl BestCase<'_> {
             Given::Null => (lit(null(data_type)), true),
             Given::Nan(value) => (literal(value), false),
             Given::Score if improves => (ident(SCORE), false),
+            Given::ScoreOrNull if improves => (ident(SCORE), true),
             Given::Score => (literal(extreme), false),
             Given::AtMost(value) if improves => (literal(value), true),
-            Given::AtMost(_) | Given::Any => (literal(extreme), true),
+            Given::ScoreOrNull | Given::AtMost(_) | Given::Any => (literal(extreme), true),
         };
         Ok(Bound { value, may_be_null })
     }

@@ -38,7 +38,7 @@ impl Clause {
 }
 
 /// Parts of a cover, at most: each is a join, with the memory of one.
-const MOST: usize = 8;
+const MOST: usize = 16;
 
 /// A bound by which functions are compared.
 const MIDDLE: f64 = 0.5;
@@ -211,13 +211,11 @@ impl Cover<'_> {
     /// `None` for an equality.
     fn narrowest(&self, part: Part, members: &[Part]) -> Result<Option<f64>, String> {
         let Part::MeasuredCall(place) = part else { return Ok(None) };
-        let evaluator = self.evaluator(place)?;
-        let [mut refused, mut admitted] = self.extremes(place).map(|value| evaluator.key(value));
         let mut case = self.worst(members);
-        let mut may_hold = |key: i64| {
-            case.given[place] = Given::AtMost(evaluator.value(key));
-            self.condition.may_hold(&case)
-        };
+        case.given[place] = Given::ScoreOrNull;
+        let evaluator = self.evaluator(place, &case.truth(self.condition.condition))?;
+        let [mut refused, mut admitted] = self.extremes(place).map(|value| evaluator.key(value));
+        let may_hold = |key: i64| evaluator.truth(key).unwrap_or(true);
         if !may_hold(admitted) {
             // The others have to help: any value may be enough then.
             return Ok(Some(self.extremes(place)[1]));
@@ -229,10 +227,10 @@ impl Cover<'_> {
         Ok(Some(evaluator.value(admitted)))
     }
 
-    /// The values of a measure in their order.
-    fn evaluator(&self, place: usize) -> Result<Evaluator, String> {
+    /// A condition of the values of a measure.
+    fn evaluator(&self, place: usize, condition: &Expr) -> Result<Evaluator, String> {
         let data_type = self.condition.parts.measures[place].data_type.clone();
-        let evaluator = Evaluator::try_new(data_type, &lit(true), self.condition.constants);
+        let evaluator = Evaluator::try_new(data_type, condition, self.condition.constants);
         evaluator.map_err(|error| error.strip_backtrace())
     }
 
@@ -318,7 +316,7 @@ impl Cover<'_> {
 
     /// The most similar value of a measure that is less similar than a value.
     fn below(&self, place: usize, value: f64) -> Result<f64, String> {
-        let evaluator = self.evaluator(place)?;
+        let evaluator = self.evaluator(place, &lit(true))?;
         let key = evaluator.key(value);
         Ok(evaluator.value(match self.function(place).info().order {
             Order::Similarity => key.saturating_sub(1),

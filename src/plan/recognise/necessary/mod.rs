@@ -165,14 +165,14 @@ impl<'a> Condition<'a> {
     /// The comparisons that follow in a case, of functions of which it knows nothing.
     fn bounds(&self, base: &BestCase<'_>) -> Result<Vec<(Comparison, ComparisonBound)>, String> {
         let mut found = vec![];
-        let mut reasons = vec![];
+        let (mut reasons, mut nulls) = (vec![], vec![]);
         for (place, measure) in self.parts.measures.iter().enumerate() {
             if !measure.is_of_pair || base.given[place] != Given::Any {
                 continue;
             }
             let mut case = base.clone();
             if self.admits_no_number(place, &case) {
-                reasons.push(format!("pairs for which {} is NULL may satisfy it", measure.call));
+                nulls.push(measure.call.to_string());
                 continue;
             }
             case.given[place] = Given::Score;
@@ -199,6 +199,13 @@ impl<'a> Condition<'a> {
                 Ok(bounded) => found.push(bounded),
                 Err(reason) => reasons.push(format!("{}: {reason}", measure.call)),
             }
+        }
+        if let [first, others @ ..] = nulls.as_slice() {
+            let others = match others.len() {
+                0 => String::new(),
+                others => format!(", or one of {others} others,"),
+            };
+            reasons.insert(0, format!("pairs for which {first}{others} is NULL may satisfy it"));
         }
         match found.is_empty() {
             // Where nothing is known of a part, nothing else follows.
