@@ -3,13 +3,25 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::Parser;
 use clap::error::{ContextKind, ContextValue};
+use clap::{Parser, Subcommand};
 use simjoin_session::args::SessionArgs;
 
 use super::cluster_args::Process;
 use super::output::{Format, PrintOptions};
+use super::verb_args::Job;
 use simjoin_session::table::{Expanded, MaxRows, TableWidth};
+
+/// The sub-commands.
+#[derive(Debug, Subcommand)]
+pub enum Task {
+    #[allow(missing_docs, reason = "clap would print it")]
+    #[command(flatten)]
+    Job(Job),
+    #[allow(missing_docs, reason = "clap would print it")]
+    #[command(flatten)]
+    Process(Process),
+}
 
 /// Exact similarity joins in SQL, of sets of tokens, texts and vectors: near-duplicates, records of one
 /// thing in two tables, misspelt names, nearest rows. Without -c and -f, statements are read from
@@ -19,7 +31,7 @@ use simjoin_session::table::{Expanded, MaxRows, TableWidth};
 pub struct Args {
     #[allow(missing_docs, reason = "clap would print it")]
     #[command(subcommand)]
-    pub process: Option<Process>,
+    pub task: Option<Task>,
 
     /// Run the SQL or backslash command and exit; repeatable
     #[arg(short = 'c', long, value_name = "SQL", num_args = 1..)]
@@ -80,6 +92,7 @@ impl Args {
         PrintOptions {
             format: self.format,
             quiet: self.quiet,
+            counts: true,
             maxrows: self.maxrows,
             expanded: self.expanded,
             columns: self.columns,

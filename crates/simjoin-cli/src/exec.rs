@@ -1,5 +1,6 @@
 //! Running statements.
 
+use std::io::{self, Write};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -134,7 +135,7 @@ impl Shell {
             }
             Ok(None) => return Ok(()),
         };
-        match self.options.quiet || !done.is_told {
+        match self.options.quiet || !self.options.counts || !done.is_told {
             true => Ok(()),
             false => print_footer(done.written, started.elapsed()),
         }
@@ -191,6 +192,7 @@ async fn execute(
     let asked = frame.logical_plan().clone();
     let is_plan = matches!(asked, LogicalPlan::Explain(_) | LogicalPlan::Analyze(_));
     let plan = frame.create_physical_plan().await?;
+    let writes_file = file.is_some() || to != Destination::Printed;
     if let Some(file) = file {
         folders::check_destination(task_ctx.session_config(), &file)?;
         writes::check_destination(&file, &plan)?;
@@ -221,7 +223,10 @@ async fn execute(
             "the format arrow is not for a terminal: send it to a file or a program".to_string(),
         ));
     }
-    let sink = to.open(&progress)?;
+    let sink: Box<dyn Write + Send> = match writes_file && !options.counts {
+        true => Box::new(io::sink()),
+        false => to.open(&progress)?,
+    };
     let mut screen = Screen::stdout(options);
     screen.fit.whole_cells |= is_plan;
     screen.is_terminal &= to == Destination::Printed;
@@ -241,7 +246,7 @@ async fn execute(
     for note in running.get().map(nan::notes).unwrap_or_default() {
         progress.tell(&format!("Note: {note}"));
     }
-    if matches!(to, Destination::Into(_)) && !to.is_stdout() {
+    if matches!(to, Destination::Into(_)) && !to.is_stdout() && options.counts {
         written = print_count(written.rows, print, &progress)?;
     }
     // Beside rows on standard output, nothing but rows is printed there.

@@ -9,6 +9,8 @@
 //! would obey ([`escape`](simjoin_session::escape)); [`progress`] tells what a long statement does;
 //! Ctrl-C goes through [`interrupt`]; [`errors`] turns an error into one line and a hint.
 //!
+//! The sub-commands of [`verb_args`] do a whole job over files ([`verbs`]).
+//!
 //! With `--scheduler`, statements run on a cluster; the sub-commands `scheduler` and `executor`
 //! start its processes, `cluster` shows what it does ([`cluster`]).
 //!
@@ -50,6 +52,8 @@ mod progress;
 mod prompt;
 mod rows;
 mod script;
+mod verb_args;
+mod verbs;
 
 use std::ffi::OsString;
 use std::io::{self, IsTerminal};
@@ -57,10 +61,11 @@ use std::path::PathBuf;
 
 use tokio::runtime::Handle;
 
-use args::Args;
+use args::{Args, Task};
 use exec::Shell;
 use interrupt::Interrupt;
 use output::Stdout;
+use verb_args::Job;
 
 use simjoin_files as files;
 use simjoin_files::storage::ProcessDir;
@@ -82,16 +87,27 @@ pub fn run<A: Into<OsString> + Clone>(
         Stdout::is_missing();
     }
     files::quiet_panics();
-    if let Some(process) = args.process.take() {
-        return match cluster::run(process) {
-            Ok(()) => 0,
-            Err(error) => report(&error),
-        };
-    }
-    if args.session.memory_limit.is_some() {
+    let job = match args.task.take() {
+        Some(Task::Process(process)) => {
+            return match cluster::run(process) {
+                Ok(()) => 0,
+                Err(error) => report(&error),
+            };
+        }
+        Some(Task::Job(job)) => Some(job),
+        None => None,
+    };
+    let limit = match &job {
+        Some(job) => job.run_args().memory_limit,
+        None => args.session.memory_limit,
+    };
+    if limit.is_some() {
         spare_memory();
     }
-    let ended = run_session(args);
+    let ended = match job {
+        Some(job) => run_job(job),
+        None => run_session(args),
+    };
     // A thread in a long call of a function keeps the session, and with it its folders.
     ProcessDir::remove_all();
     match ended {
@@ -106,6 +122,19 @@ fn run_session(args: Args) -> Result<(), SessionError> {
     let interactive = args.command.is_empty() && args.file.is_empty() && stdin_is_terminal;
     let interrupt = Interrupt::listen(interactive).map_err(SessionError::Io)?;
     threads::run_shell(move |statements| run_args(args, interactive, statements, interrupt))
+}
+
+/// Runs a job.
+fn run_job(job: Job) -> Result<(), SessionError> {
+    let interrupt = Interrupt::listen(false).map_err(SessionError::Io)?;
+    threads::run_shell(move |statements| async move {
+        let run = job.run_args();
+        let session = run.session();
+        let ctx = session::build(&session, None)?;
+        let limits = Limits::new(&session, &ctx);
+        let mut shell = Shell::new(ctx, run.print_options(), statements, interrupt, limits);
+        verbs::run(&mut shell, &job).await
+    })
 }
 
 /// Prints the error unless the user knows it already, and gives the exit status.

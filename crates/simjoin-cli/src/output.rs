@@ -49,6 +49,8 @@ pub enum Format {
 pub(super) struct PrintOptions {
     pub format: Format,
     pub quiet: bool,
+    /// Whether the numbers of printed and of written rows are told.
+    pub counts: bool,
     pub maxrows: MaxRows,
     pub expanded: Expanded,
     pub columns: TableWidth,
@@ -381,7 +383,7 @@ mod tests {
 
     fn options(format: Format, maxrows: MaxRows) -> PrintOptions {
         let (expanded, columns) = (Expanded::Auto, TableWidth::Auto);
-        PrintOptions { format, quiet: true, maxrows, expanded, columns }
+        PrintOptions { format, quiet: true, counts: true, maxrows, expanded, columns }
     }
 
     fn written(format: Format, maxrows: MaxRows, batches: &[RecordBatch]) -> (String, PrintedRows) {

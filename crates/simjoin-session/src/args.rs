@@ -50,6 +50,23 @@ pub struct SessionArgs {
     pub soft_limits: bool,
 }
 
+impl Default for SessionArgs {
+    /// The options of a command line without flags.
+    fn default() -> Self {
+        Self {
+            scheduler: None,
+            secret_file: None,
+            data_dir: vec![],
+            batch_size: None,
+            memory_limit: None,
+            mem_pool_type: PoolType::Greedy,
+            top_memory_consumers: 3,
+            disk_limit: None,
+            soft_limits: false,
+        }
+    }
+}
+
 /// Which memory pool enforces the limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum PoolType {

@@ -14,7 +14,7 @@
 //! looks for probable mistakes ([`warnings`], [`tokenizers`], [`nan`]). [`errors`] turns an error into
 //! one line and a hint ([`hints`], [`meanings`]). [`analyze`] explains the time of a plan that has run
 //! ([`phases`], [`summary`]); [`progress`] tells how far it is; [`table`] lays out rows, without
-//! characters that a terminal would obey ([`escape`]).
+//! characters that a terminal would obey ([`escape`]). [`verbs`] writes the statements of whole jobs.
 //!
 //! Programs in other languages open a [`host::Host`]. The other modules serve the command line, and
 //! change without notice.
@@ -55,5 +55,6 @@ pub mod table;
 pub mod tables;
 pub mod threads;
 pub mod tokenizers;
+pub mod verbs;
 pub mod warnings;
 pub mod writes;

@@ -61,7 +61,7 @@ pub(crate) struct RankedScore<'a> {
 }
 
 /// The shares of the way from the best score to that of rows that are alike in nothing, at which thresholds lie.
-const SHARES: [f64; 6] = [0.08, 0.2, 0.35, 0.5, 0.65, 0.8];
+const SHARES: [f64; 7] = [0.08, 0.2, 0.35, 0.5, 0.65, 0.8, 0.92];
 
 /// The differences from the best score at which thresholds lie where there is no end of the way.
 const DIFFERENCES: [f64; 8] = [0.015625, 0.0625, 0.25, 1.0, 4.0, 8.0, 16.0, 32.0];

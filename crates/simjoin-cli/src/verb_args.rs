@@ -1,0 +1,347 @@
+//! The sub-commands that do a whole job: near-duplicates, groups, links, nearest rows.
+
+use std::path::PathBuf;
+
+use clap::{ArgAction, Args, Subcommand, ValueEnum};
+use simjoin_session::args::SessionArgs;
+use simjoin_session::size::parse_size;
+use simjoin_session::table::{Expanded, MaxRows, TableWidth};
+use simjoin_session::verbs::{How, Keep};
+
+use super::output::{Format, PrintOptions};
+
+/// The jobs.
+#[derive(Debug, Subcommand)]
+pub enum Job {
+    /// Drop near-duplicates: of similar rows one stays
+    #[command(
+        disable_help_flag = true,
+        after_help = "Example:\n  simjoin dedupe people.csv --on name --at-least 0.8 --keep longest \
+                            -o kept.csv --audit dropped.csv"
+    )]
+    Dedupe(DedupeArgs),
+    /// List the pairs of similar rows of a file
+    #[command(
+        disable_help_flag = true,
+        after_help = "Example:\n  simjoin pairs people.csv --on name --key city --at-least 0.8"
+    )]
+    Pairs(PairsArgs),
+    /// Put similar rows into groups
+    #[command(
+        disable_help_flag = true,
+        after_help = "Example:\n  simjoin clusters people.csv --on name --at-least 0.8 --grouped"
+    )]
+    Clusters(ClustersArgs),
+    /// List the pairs of similar rows of two files
+    #[command(
+        disable_help_flag = true,
+        after_help = "Example:\n  simjoin link ours.csv theirs.csv --on name=label --key country \
+                            --at-least 0.7 -o links.csv"
+    )]
+    Link(LinkArgs),
+    /// Match the rows of two files one to one: each has one partner at most
+    #[command(
+        disable_help_flag = true,
+        name = "match",
+        after_help = "Example:\n  simjoin match ours.csv theirs.csv --on name,0.6 \
+                            --on street,levenshtein_similarity,0.4 --at-least 0.7"
+    )]
+    Match(MatchArgs),
+    /// List the nearest rows of each row, of the same file or of another one
+    #[command(
+        disable_help_flag = true,
+        after_help = "Example:\n  simjoin nearest names.csv register.csv --on name \
+                            --measure jaro_winkler -k 3"
+    )]
+    Nearest(NearestArgs),
+}
+
+/// What is similar.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "What is similar")]
+pub struct QuestionArgs {
+    /// Column to compare, COLUMN=OTHER where the second file has another name for it; repeatable, each
+    /// with its part of the score: COLUMN,WEIGHT, COLUMN,MEASURE,WEIGHT, COLUMN,MEASURE,WEIGHT,TOKENIZER
+    #[arg(long, value_name = "COLUMN", required = true)]
+    pub on: Vec<String>,
+
+    /// Least similarity, or least weighted sum [default: 0.8, 0.9 of jaro and of vectors]
+    #[arg(long, value_name = "NUMBER", allow_negative_numbers = true)]
+    pub at_least: Option<f64>,
+
+    /// Greatest distance
+    #[arg(long, value_name = "NUMBER", allow_negative_numbers = true)]
+    pub at_most: Option<f64>,
+
+    /// Measure: jaccard, dice, cosine, levenshtein, levenshtein_similarity, jaro_winkler, euclidean …
+    /// [default: jaccard, of vectors euclidean]
+    #[arg(long, value_name = "NAME")]
+    pub measure: Option<String>,
+
+    /// How texts become sets: qgrams:3, words or shingles:2 [default: qgrams:3]
+    #[arg(long, value_name = "NAME")]
+    pub tokenizer: Option<String>,
+
+    /// Column that similar rows have in common, or COLUMN=OTHER; repeatable
+    #[arg(long, value_name = "COLUMN")]
+    pub key: Vec<String>,
+}
+
+/// What is told of pairs of rows.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Result")]
+pub struct PairArgs {
+    /// Column that tells rows, or COLUMN=OTHER [default: their numbers, from 1]
+    #[arg(long, value_name = "COLUMN")]
+    pub id: Option<String>,
+
+    /// Columns to give of both rows, between commas [default: the compared ones]
+    #[arg(long, value_name = "COLUMNS", value_delimiter = ',')]
+    pub show: Option<Vec<String>>,
+}
+
+/// The rows without a partner that a result has.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub enum Unpaired {
+    /// None
+    Inner,
+    /// Those of the first file
+    Left,
+    /// Those of the second file
+    Right,
+    /// Those of both files
+    Full,
+}
+
+impl From<Unpaired> for How {
+    fn from(unpaired: Unpaired) -> Self {
+        match unpaired {
+            Unpaired::Inner => Self::Inner,
+            Unpaired::Left => Self::Left,
+            Unpaired::Right => Self::Right,
+            Unpaired::Full => Self::Full,
+        }
+    }
+}
+
+/// Where results go, and how a job runs.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Running")]
+pub struct RunArgs {
+    /// File for the result, of the format of its name: csv, json, parquet, arrow … [default: the terminal]
+    #[arg(short = 'o', long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+
+    /// Print the statements of SQL instead of running them
+    #[arg(long)]
+    pub explain: bool,
+
+    /// Greatest memory for the data, such as 512m or 2g [default: no limit]
+    #[arg(short = 'm', long, value_name = "SIZE", value_parser = parse_size)]
+    pub memory_limit: Option<u64>,
+
+    /// Format of what is printed: table, csv, tsv, json, nd-json or arrow
+    #[arg(
+        long,
+        default_value = "automatic",
+        ignore_case = true,
+        hide_possible_values = true,
+        hide_default_value = true
+    )]
+    pub format: Format,
+
+    /// Print results only: no counts, no progress
+    #[arg(short = 'q', long)]
+    pub quiet: bool,
+
+    /// Rows printed in the table format: a number or inf
+    #[arg(long, value_name = "N", default_value = "40")]
+    pub maxrows: MaxRows,
+
+    /// Print help
+    #[arg(short = 'h', long, action = ArgAction::HelpShort)]
+    pub help: Option<bool>,
+}
+
+impl RunArgs {
+    /// The options of the session.
+    pub(super) fn session(&self) -> SessionArgs {
+        SessionArgs { memory_limit: self.memory_limit, ..SessionArgs::default() }
+    }
+
+    pub(super) fn print_options(&self) -> PrintOptions {
+        PrintOptions {
+            format: self.format,
+            quiet: self.quiet,
+            counts: true,
+            maxrows: self.maxrows,
+            expanded: Expanded::Auto,
+            columns: TableWidth::Auto,
+        }
+    }
+}
+
+#[derive(Debug, Args)]
+pub struct DedupeArgs {
+    /// File of the rows: CSV, JSON, Parquet or Arrow; - for standard input, as CSV
+    pub file: PathBuf,
+    #[allow(missing_docs, reason = "clap would print it")]
+    #[command(flatten)]
+    pub question: QuestionArgs,
+    /// Row that stays of similar ones: first, last, longest, shortest, max:COLUMN or min:COLUMN
+    #[arg(long, default_value = "first", help_heading = "Result")]
+    pub keep: Keep,
+    /// File for the dropped rows, each with the row that stays for it
+    #[arg(long, value_name = "FILE", help_heading = "Result")]
+    pub audit: Option<PathBuf>,
+    #[allow(missing_docs, reason = "clap would print it")]
+    #[command(flatten)]
+    pub pair: PairArgs,
+    #[allow(missing_docs, reason = "clap would print it")]
+    #[command(flatten)]
+    pub run: RunArgs,
+}
+
+#[derive(Debug, Args)]
+pub struct PairsArgs {
+    /// File of the rows; - for standard input, as CSV
+    pub file: PathBuf,
+    #[allow(missing_docs, reason = "clap would print it")]
+    #[command(flatten)]
+    pub question: QuestionArgs,
+    #[allow(missing_docs, reason = "clap would print it")]
+    #[command(flatten)]
+    pub pair: PairArgs,
+    #[allow(missing_docs, reason = "clap would print it")]
+    #[command(flatten)]
+    pub run: RunArgs,
+}
+
+#[derive(Debug, Args)]
+pub struct ClustersArgs {
+    /// File of the rows; - for standard input, as CSV
+    pub file: PathBuf,
+    #[allow(missing_docs, reason = "clap would print it")]
+    #[command(flatten)]
+    pub question: QuestionArgs,
+    /// Give groups of several rows alone, the largest first
+    #[arg(long, help_heading = "Result")]
+    pub grouped: bool,
+    #[allow(missing_docs, reason = "clap would print it")]
+    #[command(flatten)]
+    pub run: RunArgs,
+}
+
+#[derive(Debug, Args)]
+pub struct LinkArgs {
+    /// First file; - for standard input, as CSV
+    pub ours: PathBuf,
+    /// Second file
+    pub theirs: PathBuf,
+    #[allow(missing_docs, reason = "clap would print it")]
+    #[command(flatten)]
+    pub question: QuestionArgs,
+    /// Rows without a partner that the result has
+    #[arg(long, default_value = "inner", help_heading = "Result")]
+    pub how: Unpaired,
+    #[allow(missing_docs, reason = "clap would print it")]
+    #[command(flatten)]
+    pub pair: PairArgs,
+    #[allow(missing_docs, reason = "clap would print it")]
+    #[command(flatten)]
+    pub run: RunArgs,
+}
+
+#[derive(Debug, Args)]
+pub struct MatchArgs {
+    /// First file; - for standard input, as CSV
+    pub ours: PathBuf,
+    /// Second file
+    pub theirs: PathBuf,
+    #[allow(missing_docs, reason = "clap would print it")]
+    #[command(flatten)]
+    pub question: QuestionArgs,
+    #[allow(missing_docs, reason = "clap would print it")]
+    #[command(flatten)]
+    pub pair: PairArgs,
+    #[allow(missing_docs, reason = "clap would print it")]
+    #[command(flatten)]
+    pub run: RunArgs,
+}
+
+#[derive(Debug, Args)]
+pub struct NearestArgs {
+    /// File of the rows whose nearest ones are listed; - for standard input, as CSV
+    pub file: PathBuf,
+    /// File of the rows that are found [default: the first one, where a row is not its own nearest]
+    pub others: Option<PathBuf>,
+    #[allow(missing_docs, reason = "clap would print it")]
+    #[command(flatten)]
+    pub question: QuestionArgs,
+    /// Rows to list for each
+    #[arg(short = 'k', long, value_name = "N", default_value = "1", help_heading = "Result",
+        value_parser = clap::value_parser!(u64).range(1..))]
+    pub count: u64,
+    /// List rows as near as the last one, too
+    #[arg(long, help_heading = "Result")]
+    pub with_ties: bool,
+    /// List rows without a near one, too
+    #[arg(long, help_heading = "Result")]
+    pub all: bool,
+    #[allow(missing_docs, reason = "clap would print it")]
+    #[command(flatten)]
+    pub pair: PairArgs,
+    #[allow(missing_docs, reason = "clap would print it")]
+    #[command(flatten)]
+    pub run: RunArgs,
+}
+
+impl Job {
+    /// Where the result goes, and how the job runs.
+    pub(super) fn run_args(&self) -> &RunArgs {
+        match self {
+            Self::Dedupe(args) => &args.run,
+            Self::Pairs(args) => &args.run,
+            Self::Clusters(args) => &args.run,
+            Self::Link(args) => &args.run,
+            Self::Match(args) => &args.run,
+            Self::Nearest(args) => &args.run,
+        }
+    }
+
+    /// The files that it reads.
+    pub(super) fn files(&self) -> Vec<&PathBuf> {
+        match self {
+            Self::Dedupe(args) => vec![&args.file],
+            Self::Pairs(args) => vec![&args.file],
+            Self::Clusters(args) => vec![&args.file],
+            Self::Link(args) => vec![&args.ours, &args.theirs],
+            Self::Match(args) => vec![&args.ours, &args.theirs],
+            Self::Nearest(args) => [&args.file].into_iter().chain(&args.others).collect(),
+        }
+    }
+
+    /// What is similar.
+    pub(super) fn question(&self) -> &QuestionArgs {
+        match self {
+            Self::Dedupe(args) => &args.question,
+            Self::Pairs(args) => &args.question,
+            Self::Clusters(args) => &args.question,
+            Self::Link(args) => &args.question,
+            Self::Match(args) => &args.question,
+            Self::Nearest(args) => &args.question,
+        }
+    }
+
+    /// What is told of pairs of rows.
+    pub(super) fn pair(&self) -> Option<&PairArgs> {
+        match self {
+            Self::Dedupe(args) => Some(&args.pair),
+            Self::Pairs(args) => Some(&args.pair),
+            Self::Clusters(_) => None,
+            Self::Link(args) => Some(&args.pair),
+            Self::Match(args) => Some(&args.pair),
+            Self::Nearest(args) => Some(&args.pair),
+        }
+    }
+}

@@ -1,0 +1,219 @@
+//! Whole jobs from the command line: a file in, its statements, a result out.
+
+use std::path::Path;
+
+use datafusion::arrow::datatypes::Schema;
+use datafusion::prelude::ident;
+use simjoin_files as files;
+use simjoin_session::errors::{self, SessionError};
+use simjoin_session::verbs::{
+    Direction, FOUND, How, Question, ROW, Verb, VerbError, VerbTable, number_rows, quoted,
+};
+
+use super::exec::Shell;
+use super::output::Stdout;
+use super::output::print_line;
+use super::verb_args::{Job, RunArgs};
+
+/// Runs a job, or prints its statements.
+pub(super) async fn run(shell: &mut Shell, job: &Job) -> Result<(), SessionError> {
+    let args = job.question();
+    let question =
+        Question::parse(&args.on, args.measure.as_deref(), args.tokenizer.as_deref(), &args.key);
+    let question =
+        Question { at_least: args.at_least, at_most: args.at_most, ..question.or_else(refuse)? };
+    let id = job.pair().and_then(|pair| pair.id.as_deref());
+    let id = id.map(|id| Question::parse(&[id.to_string()], None, None, &[]));
+    let id = id.transpose().or_else(refuse)?.and_then(|mut id| id.on.pop());
+    let id = id.map(|id| [id.left, id.right]);
+    let files = job.files();
+    let mut tables = vec![];
+    let mut loads = vec![];
+    for file in &files {
+        let name = table_name(file, &tables);
+        let (source, path) = source_of(file)?;
+        loads.push(format!(
+            "CREATE TABLE {} AS SELECT row_number() OVER () AS {ROW}, * FROM {source}",
+            quoted(&name)
+        ));
+        let load = format!("CREATE TABLE {} AS SELECT * FROM {source}", quoted(&name));
+        let schema = match job.run_args().explain {
+            true => schema_of(shell, &source, &path).await?,
+            false => read(shell, &load, &name, &path).await?,
+        };
+        tables.push(VerbTable::new(name, &schema));
+    }
+    let [first, .., last] = tables.as_slice() else {
+        return run_verb(shell, job, (&question, &id), [&tables[0], &tables[0]], loads).await;
+    };
+    run_verb(shell, job, (&question, &id), [first, last], loads).await
+}
+
+async fn run_verb(
+    shell: &mut Shell,
+    job: &Job,
+    (question, id): (&Question, &Option<[String; 2]>),
+    tables: [&VerbTable; 2],
+    loads: Vec<String>,
+) -> Result<(), SessionError> {
+    let show = job.pair().and_then(|pair| pair.show.as_deref());
+    let verb = Verb { question, tables, id: id.as_ref(), show };
+    let run = job.run_args();
+    let mut statements = if run.explain { loads } else { vec![] };
+    let mut audit = None;
+    let answer = match job {
+        Job::Pairs(_) => verb.pairs(),
+        Job::Clusters(args) => verb.clusters(args.grouped),
+        Job::Link(args) => verb.link(args.how.into()),
+        Job::Match(_) => verb.matched(),
+        Job::Nearest(args) => {
+            let how = if args.all { How::Left } else { How::Inner };
+            let direction = match &args.others {
+                Some(_) => Direction::Across,
+                None => Direction::Within,
+            };
+            verb.nearest(args.count as usize, args.with_ties, how, direction)
+        }
+        Job::Dedupe(args) => {
+            statements.extend(verb.deduplicate(&args.keep).or_else(refuse)?);
+            if let Some(file) = &args.audit {
+                audit = Some(copy(&verb.audit().or_else(refuse)?, file)?);
+            }
+            Ok(verb.kept())
+        }
+    };
+    let answer = answer.or_else(refuse)?;
+    let answer = match &run.output {
+        Some(file) => copy(&answer, file)?,
+        None => answer,
+    };
+    if run.explain {
+        let all = statements.iter().chain([&answer]).chain(&audit);
+        return print_line(Stdout, &all.map(|sql| format!("{sql};\n")).collect::<String>());
+    }
+    for sql in &statements {
+        run_beside(shell, sql).await?;
+    }
+    for sql in [&answer].into_iter().chain(&audit) {
+        match sql.starts_with("COPY ") {
+            true => run_beside(shell, sql).await?,
+            false => run_told(shell, sql).await?,
+        }
+    }
+    if let Job::Dedupe(_) = job
+        && !run.quiet
+    {
+        tell_kept(shell).await?;
+    }
+    tell_files(run, audit.is_some(), job)
+}
+
+/// The error of words that do not go together.
+fn refuse<T>(error: VerbError) -> Result<T, SessionError> {
+    let VerbError { text, hint } = error;
+    errors::tell(&format!("Error: {text}"));
+    if let Some(hint) = hint {
+        errors::tell(&format!("Hint: {hint}"));
+    }
+    Err(SessionError::Reported)
+}
+
+/// A name for the table of a file: the stem of its name, which no other one has.
+fn table_name(file: &Path, others: &[VerbTable]) -> String {
+    let stem = file.file_stem().map(|stem| stem.to_string_lossy().into_owned());
+    let stem = stem.filter(|stem| stem != "-").unwrap_or_else(|| "stdin".to_string());
+    match others.iter().any(|other| other.name() == stem) {
+        true => format!("{stem}_{}", others.len() + 1),
+        false => stem,
+    }
+}
+
+/// A file as SQL reads it, and its path.
+fn source_of(file: &Path) -> Result<(String, String), SessionError> {
+    let path = match file == Path::new("-") {
+        true => "/dev/stdin".to_string(),
+        false => files::path_of_os(file)?.display().to_string(),
+    };
+    Ok((format!("'{}'", path.replace('\'', "''")), path))
+}
+
+/// Reads a file into a table with the numbers of its rows.
+async fn read(
+    shell: &mut Shell,
+    load: &str,
+    name: &str,
+    path: &str,
+) -> Result<Schema, SessionError> {
+    run_beside(shell, load).await?;
+    let rows = number_rows(&shell.ctx, name).await?;
+    if rows == 0 && !shell.options.quiet {
+        errors::tell(&format!("Warning: {path} has no rows"));
+    }
+    let table = shell.ctx.table(quoted(name).as_str()).await?;
+    Ok(table.schema().as_arrow().clone())
+}
+
+async fn schema_of(shell: &Shell, source: &str, path: &str) -> Result<Schema, SessionError> {
+    if path == "/dev/stdin" {
+        return Err(SessionError::Usage(
+            "--explain reads the columns of the file, and standard input is read once: name a file"
+                .to_string(),
+        ));
+    }
+    let frame = shell.ctx.sql(&format!("SELECT * FROM {source}")).await?;
+    Ok(frame.schema().as_arrow().clone())
+}
+
+/// A statement that writes the rows of a query into a file.
+fn copy(query: &str, file: &Path) -> Result<String, SessionError> {
+    let path = files::path_of_os(file)?.display().to_string();
+    Ok(format!("COPY ({query}) TO '{}'", path.replace('\'', "''")))
+}
+
+/// Runs a statement without telling of its rows and its time.
+async fn run_beside(shell: &mut Shell, sql: &str) -> Result<(), SessionError> {
+    let counts = std::mem::replace(&mut shell.options.counts, false);
+    let ran = shell.run_sql(sql, 1).await;
+    shell.options.counts = counts;
+    reported(ran.map(drop), sql)
+}
+
+async fn run_told(shell: &mut Shell, sql: &str) -> Result<(), SessionError> {
+    let ran = shell.run_sql(sql, 1).await;
+    reported(ran.map(drop), sql)
+}
+
+/// Prints the error of a statement with its hint.
+fn reported(ran: Result<(), SessionError>, sql: &str) -> Result<(), SessionError> {
+    match ran {
+        Err(error @ (SessionError::Sql(_) | SessionError::Usage(_) | SessionError::Io(_))) => {
+            errors::print(&error, None, sql);
+            Err(SessionError::Reported)
+        }
+        ran => ran,
+    }
+}
+
+/// Tells how many rows stay.
+async fn tell_kept(shell: &Shell) -> Result<(), SessionError> {
+    let found = shell.ctx.table(FOUND).await?;
+    let all = found.clone().count().await?;
+    let kept = found.filter(ident("is_kept"))?.count().await?;
+    errors::tell(&format!("{kept} of {all} rows stay, {} dropped", all - kept));
+    Ok(())
+}
+
+fn tell_files(run: &RunArgs, has_audit: bool, job: &Job) -> Result<(), SessionError> {
+    if run.quiet {
+        return Ok(());
+    }
+    if let Some(file) = &run.output {
+        errors::tell(&format!("result: {}", file.display()));
+    }
+    if let (true, Job::Dedupe(args)) = (has_audit, job)
+        && let Some(file) = &args.audit
+    {
+        errors::tell(&format!("dropped rows: {}", file.display()));
+    }
+    Ok(())
+}

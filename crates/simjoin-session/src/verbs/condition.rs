@@ -1,0 +1,243 @@
+//! The condition that makes two rows similar, as SQL over the tables `a` and `b`.
+
+use arrow::datatypes::DataType;
+
+use super::compared::{Compared, Question};
+use super::measures::{Column, EQUAL, Measure, Values, tokens_of};
+use super::statements::VerbTable;
+use super::{Result, VerbError, quoted};
+
+/// The score of a compared column.
+#[derive(Debug)]
+struct Score {
+    measure: &'static Measure,
+    /// The values of both sides that are compared.
+    sides: [String; 2],
+    weight: Option<f64>,
+    name: String,
+}
+
+/// The condition of two rows.
+#[derive(Debug)]
+pub(super) struct Condition {
+    scores: Vec<Score>,
+    keys: Vec<String>,
+    bound: Option<f64>,
+}
+
+impl Column {
+    /// The kind of the columns of a type.
+    fn of(data_type: &DataType) -> Self {
+        let is_text = |data_type: &DataType| match data_type {
+            DataType::Dictionary(_, values) => values.is_string(),
+            other => other.is_string(),
+        };
+        let elements = match data_type {
+            text if is_text(text) => return Self::Text,
+            DataType::List(field)
+            | DataType::LargeList(field)
+            | DataType::FixedSizeList(field, _)
+            | DataType::ListView(field)
+            | DataType::LargeListView(field) => field.data_type(),
+            _ => return Self::Other,
+        };
+        match elements {
+            elements if elements.is_floating() => Self::Vector,
+            elements if elements.is_integer() => Self::Integers,
+            elements if is_text(elements) || elements.is_binary() => Self::Set,
+            _ => Self::Other,
+        }
+    }
+}
+
+impl Condition {
+    /// The condition that a question asks of the rows of two tables. A weighted sum has no bound where none `is_needed`.
+    pub(super) fn of(
+        question: &Question,
+        [left, right]: [&VerbTable; 2],
+        is_needed: bool,
+    ) -> Result<Self> {
+        let is_weighted = question.is_weighted();
+        let score = |column: &Compared| Score::of(column, [left, right], is_weighted);
+        let scores = question.on.iter().map(score).collect::<Result<Vec<_>>>()?;
+        if scores.iter().all(|score| score.measure == &EQUAL) {
+            return Err(VerbError::with_hint(
+                "no column is compared by a similarity",
+                "--key names columns that are equal in both rows; one of --on has a similarity at least",
+            ));
+        }
+        let key = |[of_left, of_right]: &[String; 2]| {
+            let (of_left, of_right) = (left.column(of_left)?.0, right.column(of_right)?.0);
+            Ok(format!("a.{} = b.{}", quoted(of_left), quoted(of_right)))
+        };
+        let keys = question.keys.iter().map(key).collect::<Result<Vec<_>>>()?;
+        let mut this = Self { scores, keys, bound: None };
+        this.bound = this.bound_of(question, is_needed)?;
+        Ok(this)
+    }
+
+    fn bound_of(&self, question: &Question, is_needed: bool) -> Result<Option<f64>> {
+        let Question { at_least, at_most, .. } = question;
+        let [only] = self.scores.as_slice() else { return self.bound_of_sum(question, is_needed) };
+        if only.weight.is_some() {
+            return self.bound_of_sum(question, is_needed);
+        }
+        let (name, is_distance) = (only.measure.name, only.measure.is_distance);
+        let (own, other) = if is_distance { (at_most, at_least) } else { (at_least, at_most) };
+        let (flag, wrong) = match is_distance {
+            true => ("--at-most", "--at-least"),
+            false => ("--at-least", "--at-most"),
+        };
+        if other.is_some() {
+            let what = if is_distance { "a distance" } else { "a similarity" };
+            let hint = only.measure.similarity.filter(|_| is_distance);
+            let hint = hint.map(|hint| format!("--measure {hint} takes {wrong}"));
+            let text = format!("{name} is {what}: give {flag}, not {wrong}");
+            return Err(VerbError { text, hint });
+        }
+        match own.or(only.measure.threshold) {
+            Some(bound) if is_needed || own.is_some() => Ok(Some(bound)),
+            None if is_needed => Err(VerbError::with_hint(
+                format!("{name} has no default threshold"),
+                format!("give {flag}, such as {flag} 2"),
+            )),
+            _ => Ok(None),
+        }
+    }
+
+    fn bound_of_sum(&self, question: &Question, is_needed: bool) -> Result<Option<f64>> {
+        if question.at_most.is_some() {
+            return Err(VerbError::new(
+                "a weighted sum is a similarity: give --at-least, not --at-most",
+            ));
+        }
+        let greatest = self.scores.iter().filter_map(|score| score.weight);
+        let greatest = greatest.reduce(|sum, weight| sum + weight).unwrap_or_default();
+        match question.at_least {
+            None if is_needed => Err(VerbError::with_hint(
+                "--at-least is missing: weights have no default threshold",
+                format!(
+                    "--at-least {:.2} is one; the weights add up to {greatest}",
+                    0.8 * greatest
+                ),
+            )),
+            Some(bound) if !(bound > 0.0 && bound <= greatest) => Err(VerbError::with_hint(
+                format!("--at-least {bound} is no sum that rows can reach"),
+                format!("the weights add up to {greatest}"),
+            )),
+            bound => Ok(bound),
+        }
+    }
+
+    pub(super) fn is_distance(&self) -> bool {
+        matches!(self.scores.as_slice(), [only] if only.measure.is_distance)
+    }
+
+    pub(super) fn is_symmetric(&self) -> bool {
+        self.scores.iter().all(|score| score.measure.is_symmetric)
+    }
+
+    /// The score of the rows, which the bound is of.
+    pub(super) fn value(&self, tables: [&str; 2]) -> String {
+        let parts = self.scores.iter().map(|score| match score.weight {
+            Some(weight) => score.weighted(weight, tables),
+            None => score.value(tables),
+        });
+        parts.collect::<Vec<_>>().join(" + ")
+    }
+
+    /// The score within its bound; `None` without one.
+    pub(super) fn within_bound(&self) -> Option<String> {
+        let op = if self.is_distance() { "<=" } else { ">=" };
+        self.bound.map(|bound| format!("{} {op} {bound}", self.value(["a", "b"])))
+    }
+
+    /// The condition, with others that all have to hold.
+    pub(super) fn text(&self, others: impl IntoIterator<Item = String>) -> String {
+        let all = self.within_bound().into_iter().chain(self.keys.iter().cloned()).chain(others);
+        all.collect::<Vec<_>>().join(" AND ")
+    }
+
+    /// The condition by which a pair of rows of one table comes once.
+    pub(super) fn once(&self, row: &str) -> String {
+        let op = if self.is_symmetric() { "<" } else { "<>" };
+        format!("a.{row} {op} b.{row}")
+    }
+
+    /// The scores of the columns of a weighted sum, each with its name.
+    pub(super) fn parts(&self, tables: [&str; 2]) -> Vec<(String, String)> {
+        let weighted = self.scores.iter().filter(|score| score.weight.is_some());
+        weighted.map(|score| (score.value(tables), format!("{}_score", score.name))).collect()
+    }
+
+    /// The last argument of the functions that prefer one score to another.
+    pub(super) fn order(&self) -> &'static str {
+        if self.is_distance() { ", 'distance'" } else { "" }
+    }
+}
+
+impl Score {
+    fn of(column: &Compared, tables: [&VerbTable; 2], is_weighted: bool) -> Result<Self> {
+        let [left, right] = tables;
+        let (of_left, of_right) = (left.column(&column.left)?, right.column(&column.right)?);
+        let kinds = [of_left, of_right].map(|(_, data_type)| Column::of(data_type));
+        let name = column.measure.as_deref();
+        let is_text = kinds.map(|kind| kind == Column::Text);
+        if name != Some(EQUAL.name) && is_text[0] != is_text[1] {
+            return Err(VerbError::with_hint(
+                format!(
+                    "the columns {} ({}) and {} ({}) do not compare",
+                    column.left, of_left.1, column.right, of_right.1
+                ),
+                "both are texts, or both are lists",
+            ));
+        }
+        let kind = match kinds.contains(&Column::Vector) {
+            true => Column::Vector,
+            false => kinds[0],
+        };
+        let measure = Measure::find(name, kind, &column.left, is_weighted)?;
+        let cuts = measure.values == Values::Sets && kind == Column::Text;
+        if let Some(tokenizer) = &column.tokenizer
+            && !cuts
+        {
+            return Err(VerbError::new(format!(
+                "{} compares the values of {} as they are: it takes no tokenizer {tokenizer}",
+                measure.name, column.left
+            )));
+        }
+        let side = |name: &str| {
+            let value = format!("{{}}.{}", quoted(name));
+            if cuts { tokens_of(column.tokenizer.as_deref(), &value) } else { Ok(value) }
+        };
+        Ok(Self {
+            measure,
+            sides: [side(of_left.0)?, side(of_right.0)?],
+            weight: column.weight,
+            name: column.name(),
+        })
+    }
+
+    fn sides(&self, tables: [&str; 2]) -> [String; 2] {
+        [0, 1].map(|side| self.sides[side].replacen("{}", tables[side], 1))
+    }
+
+    fn value(&self, tables: [&str; 2]) -> String {
+        let [left, right] = self.sides(tables);
+        match self.measure == &EQUAL {
+            true => {
+                format!("CASE WHEN {left} = {right} THEN 1.0 WHEN {left} <> {right} THEN 0.0 END")
+            }
+            false => format!("{}({left}, {right})", self.measure.function),
+        }
+    }
+
+    /// The part of a weighted sum, in which a missing value counts as 0.
+    fn weighted(&self, weight: f64, tables: [&str; 2]) -> String {
+        let [left, right] = self.sides(tables);
+        match self.measure == &EQUAL {
+            true => format!("CASE WHEN {left} = {right} THEN {weight:?} ELSE 0.0 END"),
+            false => format!("{weight:?} * coalesce({}, 0.0)", self.value(tables)),
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! Measures and tokenizers by their names.
+
+use super::{Result, VerbError};
+use datafusion_simjoin::config::nearest;
+
+/// The values that a measure compares.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Values {
+    /// Sets: lists, or texts cut into tokens.
+    Sets,
+    /// Texts as they are.
+    Texts,
+    Vectors,
+    /// Values of any type, which are equal or not.
+    Any,
+}
+
+/// The kind of a column.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Column {
+    Text,
+    /// Lists of texts or bytes.
+    Set,
+    /// Lists of floats.
+    Vector,
+    /// Lists of integers, which are sets or vectors.
+    Integers,
+    Other,
+}
+
+/// A function that compares two values.
+#[derive(Debug, PartialEq)]
+pub(super) struct Measure {
+    pub name: &'static str,
+    pub function: &'static str,
+    pub values: Values,
+    pub is_distance: bool,
+    /// The threshold where none is given.
+    pub threshold: Option<f64>,
+    /// Whether measure(a, b) = measure(b, a).
+    pub is_symmetric: bool,
+    /// A similarity up to 1 of the same values, for measures that are none.
+    pub similarity: Option<&'static str>,
+}
+
+const fn similarity(
+    name: &'static str,
+    function: &'static str,
+    values: Values,
+    threshold: f64,
+) -> Measure {
+    let (is_distance, threshold) = (false, Some(threshold));
+    Measure { name, function, values, is_distance, threshold, is_symmetric: true, similarity: None }
+}
+
+const fn distance(name: &'static str, function: &'static str, values: Values) -> Measure {
+    let similarity = Some(match values {
+        Values::Vectors => "cosine_similarity",
+        _ => "levenshtein_similarity",
+    });
+    let (is_distance, threshold, is_symmetric) = (true, None, true);
+    Measure { name, function, values, is_distance, threshold, is_symmetric, similarity }
+}
+
+/// The equality of two values, which has a place in a weighted sum alone.
+pub(super) const EQUAL: Measure = similarity("equal", "equal", Values::Any, 1.0);
+
+/// All others.
+const MEASURES: [Measure; 20] = [
+    similarity("jaccard", "jaccard", Values::Sets, 0.8),
+    similarity("dice", "dice", Values::Sets, 0.8),
+    similarity("cosine", "set_cosine", Values::Sets, 0.8),
+    similarity("set_cosine", "set_cosine", Values::Sets, 0.8),
+    similarity("overlap_coefficient", "overlap_coefficient", Values::Sets, 0.8),
+    Measure { is_symmetric: false, ..similarity("containment", "containment", Values::Sets, 0.8) },
+    Measure {
+        threshold: None,
+        similarity: Some("overlap_coefficient"),
+        ..similarity("overlap", "overlap", Values::Sets, 1.0)
+    },
+    distance("levenshtein", "levenshtein", Values::Texts),
+    distance("damerau_levenshtein", "damerau_levenshtein", Values::Texts),
+    distance("hamming", "hamming", Values::Texts),
+    similarity("levenshtein_similarity", "levenshtein_similarity", Values::Texts, 0.8),
+    similarity("indel_similarity", "indel_similarity", Values::Texts, 0.8),
+    similarity("jaro", "jaro_similarity", Values::Texts, 0.9),
+    similarity("jaro_similarity", "jaro_similarity", Values::Texts, 0.9),
+    similarity("jaro_winkler", "jaro_winkler_similarity", Values::Texts, 0.9),
+    similarity("jaro_winkler_similarity", "jaro_winkler_similarity", Values::Texts, 0.9),
+    distance("euclidean", "array_distance", Values::Vectors),
+    similarity("cosine", "cosine_similarity", Values::Vectors, 0.9),
+    similarity("cosine_similarity", "cosine_similarity", Values::Vectors, 0.9),
+    distance("cosine_distance", "cosine_distance", Values::Vectors),
+];
+
+impl Measure {
+    /// The measures of a kind of columns.
+    fn of_kind(kind: Column) -> impl Iterator<Item = &'static Self> {
+        let serves = move |values: Values| match kind {
+            Column::Text => matches!(values, Values::Sets | Values::Texts),
+            Column::Set => values == Values::Sets,
+            Column::Vector => values == Values::Vectors,
+            Column::Integers => matches!(values, Values::Sets | Values::Vectors),
+            Column::Other => false,
+        };
+        MEASURES.iter().filter(move |measure| serves(measure.values))
+    }
+
+    /// The measure of that name, or the usual one, for a column. `is_weighted` says that it is a part of a sum.
+    pub(super) fn find(
+        name: Option<&str>,
+        kind: Column,
+        column: &str,
+        is_weighted: bool,
+    ) -> Result<&'static Self> {
+        if is_weighted && name == Some(EQUAL.name) {
+            return Ok(&EQUAL);
+        }
+        if kind == Column::Other {
+            return Err(VerbError::with_hint(
+                format!("the column {column} has no similarity: it is neither a text nor a list"),
+                match is_weighted {
+                    true => "compare it as it is: COLUMN,equal,WEIGHT".to_string(),
+                    false => format!(
+                        "--key {column} has it in common; in SQL a condition may compare numbers and dates"
+                    ),
+                },
+            ));
+        }
+        let usual = if kind == Column::Vector { "euclidean" } else { "jaccard" };
+        let name = name.unwrap_or(match is_weighted && kind == Column::Vector {
+            true => "cosine",
+            false => usual,
+        });
+        let known: Vec<&str> = Self::of_kind(kind).map(|measure| measure.name).collect();
+        let Some(measure) = Self::of_kind(kind).find(|measure| measure.name == name) else {
+            let meant = nearest(name, known.iter().copied());
+            let meant = meant.map(|meant| format!("did you mean {meant}? ")).unwrap_or_default();
+            return Err(VerbError::with_hint(
+                format!("the column {column} has no measure {name:?}"),
+                format!("{meant}its measures are {}", known.join(", ")),
+            ));
+        };
+        match measure.similarity {
+            Some(similarity) if is_weighted => Err(VerbError::with_hint(
+                format!(
+                    "{name} has no place in a weighted sum, which is made of similarities up to 1"
+                ),
+                format!("{similarity} has the same values"),
+            )),
+            _ => Ok(measure),
+        }
+    }
+}
+
+/// The expression of a text's tokens, without a tokenizer of its runs of 3 characters.
+pub(super) fn tokens_of(tokenizer: Option<&str>, value: &str) -> Result<String> {
+    let given = tokenizer.unwrap_or("qgrams:3");
+    let (name, length) = match given.split_once(':') {
+        Some((name, length)) => (name, Some(length)),
+        None => (given, None),
+    };
+    let length = length.map(|length| length.parse::<u32>().ok().filter(|length| *length > 0));
+    match (name, length) {
+        ("words" | "word_tokens", None) => Ok(format!("word_tokens({value})")),
+        ("qgrams", Some(Some(length))) => Ok(format!("qgrams({value}, {length})")),
+        ("shingles", Some(Some(length))) => Ok(format!("shingles(word_tokens({value}), {length})")),
+        _ => Err(VerbError::with_hint(
+            format!("{given:?} is no tokenizer"),
+            "the tokenizers are qgrams:3 (runs of 3 characters), words and shingles:2 (runs of 2 words); any \
+             length may stand behind the colon",
+        )),
+    }
+}

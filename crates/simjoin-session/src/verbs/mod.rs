@@ -1,0 +1,51 @@
+//! Jobs in one call: near-duplicates, groups, links and neighbours of the rows of tables, as statements of SQL.
+//!
+//! ```text
+//! words of the user ─► compared: columns, measures, weights ─┐
+//! tables (their columns and types) ──────────────────────────┴─► condition ─► statements: SQL
+//! ```
+//!
+//! A table has the columns of its source and, behind them, the [number](ROW) of each row. The statements name the
+//! tables and columns as they are, so that whoever reads them can go on from there.
+
+mod compared;
+mod condition;
+mod measures;
+mod numbered;
+mod statements;
+#[cfg(test)]
+mod tests;
+
+pub use compared::{Compared, Question};
+pub use numbered::number_rows;
+pub use statements::{Direction, FOUND, How, Keep, Verb, VerbTable};
+
+/// The column of the number of a row, from 1 on.
+pub const ROW: &str = "__simjoin_row";
+
+/// A mistake in the words of a job, and what would work.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct VerbError {
+    /// The mistake.
+    pub text: String,
+    /// Advice.
+    pub hint: Option<String>,
+}
+
+impl VerbError {
+    fn new(text: impl Into<String>) -> Self {
+        Self { text: text.into(), hint: None }
+    }
+
+    fn with_hint(text: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self { text: text.into(), hint: Some(hint.into()) }
+    }
+}
+
+/// The result of reading the words of a job.
+pub type Result<T> = std::result::Result<T, VerbError>;
+
+/// A name as SQL has it.
+pub fn quoted(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
+}

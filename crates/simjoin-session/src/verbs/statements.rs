@@ -1,0 +1,418 @@
+//! The statements of each job.
+
+use std::fmt;
+
+use arrow::datatypes::{DataType, Schema};
+use datafusion_simjoin::config::nearest;
+
+use super::compared::Question;
+use super::condition::Condition;
+use super::{ROW, Result, VerbError, quoted};
+
+/// A table of a job.
+#[derive(Debug, Clone)]
+pub struct VerbTable {
+    name: String,
+    columns: Vec<(String, DataType)>,
+}
+
+impl VerbTable {
+    /// A table of that name, by its schema.
+    pub fn new(name: impl Into<String>, schema: &Schema) -> Self {
+        let column =
+            |field: &arrow::datatypes::FieldRef| (field.name().clone(), field.data_type().clone());
+        let columns = schema.fields().iter().map(column).filter(|(name, _)| name != ROW);
+        Self { name: name.into(), columns: columns.collect() }
+    }
+
+    /// The name of the table.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// A column by its name.
+    pub(super) fn column(&self, name: &str) -> Result<(&str, &DataType)> {
+        if let Some((name, data_type)) = self.columns.iter().find(|(own, _)| own == name) {
+            return Ok((name, data_type));
+        }
+        let names = || self.columns.iter().map(|(name, _)| name.as_str());
+        let meant = nearest(name, names()).map(|meant| format!("did you mean {meant}? "));
+        Err(VerbError::with_hint(
+            format!("{} has no column {name}", self.name),
+            format!(
+                "{}its columns are {}",
+                meant.unwrap_or_default(),
+                names().collect::<Vec<_>>().join(", ")
+            ),
+        ))
+    }
+
+    fn quoted(&self) -> String {
+        quoted(&self.name)
+    }
+
+    fn names(&self) -> impl Iterator<Item = &str> {
+        self.columns.iter().map(|(name, _)| name.as_str())
+    }
+}
+
+/// The row that stays of similar ones.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Keep {
+    /// The first one.
+    First,
+    /// The last one.
+    Last,
+    /// That with the longest compared text or list.
+    Longest,
+    /// That with the shortest one.
+    Shortest,
+    /// That with the greatest value of a column.
+    Max(String),
+    /// That with the least value of a column.
+    Min(String),
+}
+
+impl std::str::FromStr for Keep {
+    type Err = String;
+
+    fn from_str(text: &str) -> std::result::Result<Self, String> {
+        Ok(match text.split_once(':') {
+            Some(("max", column)) if !column.is_empty() => Self::Max(column.to_string()),
+            Some(("min", column)) if !column.is_empty() => Self::Min(column.to_string()),
+            None if text == "first" => Self::First,
+            None if text == "last" => Self::Last,
+            None if text == "longest" => Self::Longest,
+            None if text == "shortest" => Self::Shortest,
+            _ => {
+                return Err("it is first, last, longest, shortest, max:COLUMN or min:COLUMN".into());
+            }
+        })
+    }
+}
+
+/// The rows without a partner that a result has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum How {
+    /// None.
+    Inner,
+    /// Those of the first table.
+    Left,
+    /// Those of the second table.
+    Right,
+    /// Those of both.
+    Full,
+}
+
+impl fmt::Display for How {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Inner => "",
+            Self::Left => "LEFT ",
+            Self::Right => "RIGHT ",
+            Self::Full => "FULL ",
+        })
+    }
+}
+
+/// The table of the dropped and the kept rows of a deduplication.
+pub const FOUND: &str = "__simjoin_found";
+const RANKED: &str = "__simjoin_ranked";
+const PLACE: &str = "__simjoin_place";
+
+/// A job: what is asked of which tables, and what of the rows is told.
+#[derive(Debug)]
+pub struct Verb<'a> {
+    /// The rows that are similar.
+    pub question: &'a Question,
+    /// The tables; one that is compared with itself twice.
+    pub tables: [&'a VerbTable; 2],
+    /// The columns that tell rows, of each table; `None` for their numbers.
+    pub id: Option<&'a [String; 2]>,
+    /// The columns of both rows that are given; `None` for the compared ones.
+    pub show: Option<&'a [String]>,
+}
+
+/// The direction of what a row has found: whether one table is compared with itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Direction {
+    /// Rows of one table.
+    Within,
+    /// Rows of two tables.
+    Across,
+}
+
+impl Verb<'_> {
+    fn condition(&self, is_needed: bool) -> Result<Condition> {
+        Condition::of(self.question, self.tables, is_needed)
+    }
+
+    fn from(&self, how: How) -> String {
+        let [left, right] = self.tables.map(VerbTable::quoted);
+        format!("{left} a {how}SIMJOIN {right} b")
+    }
+
+    /// The column that tells the rows of a side.
+    fn id(&self, side: usize) -> Result<String> {
+        match self.id {
+            Some(names) => Ok(quoted(self.tables[side].column(&names[side])?.0)),
+            None => Ok(ROW.to_string()),
+        }
+    }
+
+    /// The columns that tell two rows, and those that are shown of them; `names` are of the tables, and of what
+    /// tells the rows of each.
+    fn told(&self, tables: [&str; 2], names: [&str; 2]) -> Result<(Vec<String>, Vec<String>)> {
+        let mut told = vec![];
+        for side in [0, 1] {
+            told.push(format!("{}.{} AS {}", tables[side], self.id(side)?, quoted(names[side])));
+        }
+        let mut shown = vec![];
+        let of_question = |side: usize| -> Vec<String> {
+            let columns = self.question.on.iter();
+            columns.map(|c| if side == 0 { &c.left } else { &c.right }).cloned().collect()
+        };
+        for side in [0, 1] {
+            let columns = self.show.map_or_else(|| of_question(side), <[String]>::to_vec);
+            for column in columns {
+                let found = self.tables[side].column(&column);
+                // A column of one table alone is shown of that.
+                if found.is_err() && self.tables[1 - side].column(&column).is_ok() {
+                    continue;
+                }
+                let name = quoted(&format!("{column}_{}", names[side]));
+                shown.push(format!("{}.{} AS {name}", tables[side], quoted(found?.0)));
+            }
+        }
+        Ok((told, shown))
+    }
+
+    /// What is told of a pair of rows `a` and `b`: who they are, the score, and columns.
+    fn pair(&self, condition: &Condition, how: How) -> Result<String> {
+        let (told, shown) = self.told(["a", "b"], ["left", "right"])?;
+        let mut value = condition.value(["a", "b"]);
+        if how != How::Inner {
+            // A row without a partner has no score.
+            value =
+                format!("CASE WHEN a.{ROW} IS NOT NULL AND b.{ROW} IS NOT NULL THEN {value} END");
+        }
+        let parts = condition.parts(["a", "b"]);
+        let parts = parts.into_iter().map(|(part, name)| format!("{part} AS {}", quoted(&name)));
+        let all = told.into_iter().chain([format!("{value} AS score")]).chain(parts).chain(shown);
+        Ok(all.collect::<Vec<_>>().join(", "))
+    }
+
+    /// The pairs of similar rows of a table, each once.
+    ///
+    /// # Errors
+    ///
+    /// When the question does not fit the tables.
+    pub fn pairs(&self) -> Result<String> {
+        let condition = self.condition(true)?;
+        Ok(format!(
+            "SELECT {} FROM {} ON {} ORDER BY a.{ROW}, b.{ROW}",
+            self.pair(&condition, How::Inner)?,
+            self.from(How::Inner),
+            condition.text([condition.once(ROW)])
+        ))
+    }
+
+    /// The pairs of similar rows of two tables.
+    ///
+    /// # Errors
+    ///
+    /// As of [`pairs`](Self::pairs).
+    pub fn link(&self, how: How) -> Result<String> {
+        let condition = self.condition(true)?;
+        Ok(format!(
+            "SELECT {} FROM {} ON {} ORDER BY a.{ROW} NULLS LAST, b.{ROW}",
+            self.pair(&condition, how)?,
+            self.from(how),
+            condition.text([])
+        ))
+    }
+
+    /// The pairs of two tables in which each row is once.
+    ///
+    /// # Errors
+    ///
+    /// As of [`pairs`](Self::pairs).
+    pub fn matched(&self) -> Result<String> {
+        let condition = self.condition(true)?;
+        let [left, right] = self.tables.map(VerbTable::quoted);
+        Ok(format!(
+            "SELECT {} FROM one_to_one((SELECT a.{ROW}, b.{ROW}, {} FROM {} ON {}){}) r \
+             JOIN {left} a ON a.{ROW} = r.\"left\" JOIN {right} b ON b.{ROW} = r.\"right\" \
+             ORDER BY a.{ROW}",
+            self.pair(&condition, How::Inner)?,
+            condition.value(["a", "b"]),
+            self.from(How::Inner),
+            condition.text([]),
+            condition.order()
+        ))
+    }
+
+    /// The nearest rows of each row, the nearest first.
+    ///
+    /// # Errors
+    ///
+    /// As of [`pairs`](Self::pairs).
+    pub fn nearest(
+        &self,
+        count: usize,
+        with_ties: bool,
+        how: How,
+        direction: Direction,
+    ) -> Result<String> {
+        let condition = self.condition(false)?;
+        let value = condition.value(["a", "b"]);
+        let mut others = vec![];
+        if self.question.is_weighted() && condition.within_bound().is_none() {
+            others.push(format!("{value} > 0"));
+        }
+        if direction == Direction::Within {
+            others.push(format!("a.{ROW} <> b.{ROW}"));
+        }
+        let on = condition.text(others);
+        let on = if on.is_empty() { on } else { format!(" ON {on}") };
+        let (ties, order) = (if with_ties { " WITH TIES" } else { "" }, condition.is_distance());
+        Ok(format!(
+            "SELECT {} FROM {} NEAREST {count}{ties} BY {} {value}{on} ORDER BY a.{ROW}, score{}, b.{ROW}",
+            self.pair(&condition, how)?,
+            self.from(how),
+            if order { "DISTANCE" } else { "SIMILARITY" },
+            if order { "" } else { " DESC" },
+        ))
+    }
+
+    /// The rows of a table with the group of each: the number of its first row, and its size. With `grouped` those
+    /// of groups of several rows alone, the largest group first.
+    ///
+    /// # Errors
+    ///
+    /// As of [`pairs`](Self::pairs).
+    pub fn clusters(&self, grouped: bool) -> Result<String> {
+        let condition = self.condition(true)?;
+        let [table, _] = self.tables;
+        for name in ["cluster", "cluster_size"] {
+            if table.column(name).is_ok() {
+                return Err(VerbError::new(format!(
+                    "{} has a column {name}, which the result would have twice: rename it",
+                    table.name
+                )));
+            }
+        }
+        let columns: Vec<String> =
+            table.names().map(|name| format!("t.{}", quoted(name))).collect();
+        let order = match grouped {
+            true => format!("WHERE c.size > 1 ORDER BY c.size DESC, c.component, t.{ROW}"),
+            false => format!("ORDER BY t.{ROW}"),
+        };
+        Ok(format!(
+            "SELECT {}, c.component AS cluster, c.size AS cluster_size FROM connected_components((\
+             SELECT a.{ROW}, b.{ROW} FROM {} ON {})) c JOIN {} t ON t.{ROW} = c.node {order}",
+            columns.join(", "),
+            self.from(How::Left),
+            condition.text([condition.once(ROW)]),
+            table.quoted(),
+        ))
+    }
+
+    /// The statements that find which rows stay, [`FOUND`] in the end.
+    ///
+    /// # Errors
+    ///
+    /// As of [`pairs`](Self::pairs); for rows that are kept by the length of several columns.
+    pub fn deduplicate(&self, keep: &Keep) -> Result<Vec<String>> {
+        let condition = self.condition(true)?;
+        let [table, _] = self.tables;
+        let by = self.order_of(keep)?;
+        let (ranked, place) = match by {
+            None => (table.quoted(), ROW),
+            Some(_) => (RANKED.to_string(), PLACE),
+        };
+        let rank = by.map(|by| {
+            format!(
+                "CREATE TABLE {RANKED} AS SELECT *, row_number() OVER (ORDER BY {by}) AS {PLACE} FROM {}",
+                table.quoted()
+            )
+        });
+        let parts = condition.parts(["d", "k"]).into_iter().zip(condition.parts(["k", "d"]));
+        let value = condition.value(["d", "k"]);
+        let parts = parts.map(|((part, name), (other, _))| match condition.is_symmetric() {
+            true => format!(", {part} AS {}", quoted(&name)),
+            false => {
+                format!(
+                    ", CASE WHEN {value} = r.score THEN {part} ELSE {other} END AS {}",
+                    quoted(&name)
+                )
+            }
+        });
+        let find = format!(
+            "CREATE TABLE {FOUND} AS SELECT d.{ROW} AS dropped_row, k.{ROW} AS kept_row, r.kept AS is_kept, \
+             r.score AS score{} FROM representatives((SELECT a.{place}, b.{place}, {} AS score \
+             FROM {ranked} a LEFT SIMJOIN {ranked} b ON {}){}) r \
+             JOIN {ranked} d ON d.{place} = r.node JOIN {ranked} k ON k.{place} = r.representative",
+            parts.collect::<String>(),
+            condition.value(["a", "b"]),
+            condition.text([condition.once(place)]),
+            condition.order(),
+        );
+        Ok(rank.into_iter().chain([find]).collect())
+    }
+
+    /// The order of rows that are kept; `None` for that of the table.
+    fn order_of(&self, keep: &Keep) -> Result<Option<String>> {
+        let [table, _] = self.tables;
+        let length = || -> Result<String> {
+            let [only] = self.question.on.as_slice() else {
+                return Err(VerbError::with_hint(
+                    "the longest and the shortest are by the compared column, and several are compared",
+                    "--keep first, last, max:COLUMN or min:COLUMN",
+                ));
+            };
+            let (name, data_type) = table.column(&only.left)?;
+            let function = if data_type.is_nested() { "array_length" } else { "length" };
+            Ok(format!("{function}({})", quoted(name)))
+        };
+        let column = |name: &String| table.column(name).map(|(name, _)| quoted(name));
+        Ok(match keep {
+            Keep::First => None,
+            Keep::Last => Some(format!("{ROW} DESC")),
+            Keep::Longest => Some(format!("{} DESC NULLS LAST, {ROW}", length()?)),
+            Keep::Shortest => Some(format!("{} NULLS LAST, {ROW}", length()?)),
+            Keep::Max(name) => Some(format!("{} DESC NULLS LAST, {ROW}", column(name)?)),
+            Keep::Min(name) => Some(format!("{} NULLS LAST, {ROW}", column(name)?)),
+        })
+    }
+
+    /// The rows of the table that stay, in its order.
+    pub fn kept(&self) -> String {
+        let [table, _] = self.tables;
+        let columns: Vec<String> =
+            table.names().map(|name| format!("t.{}", quoted(name))).collect();
+        format!(
+            "SELECT {} FROM {} t JOIN {FOUND} f ON f.dropped_row = t.{ROW} WHERE f.is_kept ORDER BY t.{ROW}",
+            columns.join(", "),
+            table.quoted()
+        )
+    }
+
+    /// The rows that were dropped, each with the most similar one that stays.
+    ///
+    /// # Errors
+    ///
+    /// When a column is unknown.
+    pub fn audit(&self) -> Result<String> {
+        let (told, shown) = self.told(["d", "k"], ["dropped", "kept"])?;
+        let parts = self.condition(true)?.parts(["d", "k"]);
+        let parts = parts.into_iter().map(|(_, name)| format!("f.{}", quoted(&name)));
+        let all = told.into_iter().chain(["f.score".to_string()]).chain(parts).chain(shown);
+        let table = self.tables[0].quoted();
+        Ok(format!(
+            "SELECT {} FROM {FOUND} f JOIN {table} d ON d.{ROW} = f.dropped_row \
+             JOIN {table} k ON k.{ROW} = f.kept_row WHERE NOT f.is_kept ORDER BY d.{ROW}",
+            all.collect::<Vec<_>>().join(", ")
+        ))
+    }
+}
