@@ -52,6 +52,19 @@ fn the_readme_is_short() {
     assert!(lines <= 160, "{lines} lines: what is more belongs into docs");
 }
 
+/// The first screen shows what the command prints.
+#[test]
+fn the_readme_shows_what_a_job_prints() {
+    let shown = blocks("README.md", "text");
+    let [shown] = shown.as_slice() else { panic!("{shown:?}") };
+    let (command, printed) = shown.split_once('\n').expect("a command and its output");
+    let command = command.strip_prefix("$ simjoin ").expect("a command");
+    let words: Vec<&str> = command.split(' ').chain(["-q"]).collect();
+    let ran = run(root(), &words);
+    assert!(ran.ok, "{}", ran.err);
+    assert_eq!(ran.out.trim_end(), printed);
+}
+
 #[test]
 fn the_manual_names_every_function() {
     let page = read("docs/sql.md");
@@ -208,6 +221,16 @@ mod commands {
                 let told = String::from_utf8_lossy(&ran.stderr).into_owned();
                 assert!(ran.status.success() && told.is_empty(), "{page}: {block}: {told}");
             }
+        }
+        // These read the files of the repository, and write below `target`.
+        let jobs = super::blocks("docs/jobs.md", "sh");
+        assert_eq!(jobs.len(), 2, "{jobs:?}");
+        for block in jobs {
+            let mut shell = Command::new("sh");
+            shell.current_dir(super::root()).args(["-ec", &block]).env("PATH", &path);
+            let ran = shell.output().expect("a shell");
+            let told = String::from_utf8_lossy(&ran.stderr).into_owned();
+            assert!(ran.status.success() && !told.contains("Error"), "{block}: {told}");
         }
         let pairs = run(folder.path(), &["-q", "-c", "SELECT score FROM 'pairs.parquet' LIMIT 1"]);
         assert!(pairs.ok && pairs.out.contains("score"), "{}", pairs.err);

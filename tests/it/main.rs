@@ -25,6 +25,7 @@ mod cli_deep;
 mod cli_errors;
 mod cli_files;
 mod cli_float_bounds;
+mod cli_jobs;
 mod cli_limits;
 mod cli_order;
 #[cfg(unix)]

@@ -23,9 +23,10 @@ pub enum Task {
     Process(Process),
 }
 
-/// Exact similarity joins in SQL, of sets of tokens, texts and vectors: near-duplicates, records of one
-/// thing in two tables, misspelt names, nearest rows. Without -c and -f, statements are read from
-/// standard input, with a prompt where that is a terminal; \? lists the commands there, \h the functions.
+/// Finds similar rows, exactly: near-duplicates, records of one thing in two tables, misspelt names, nearest
+/// rows; of texts, sets of tokens and vectors. A command does a whole job over files (simjoin dedupe --help);
+/// without one, statements of SQL come from -c, -f or standard input, with a prompt where that is a terminal;
+/// \? lists the commands there, \h the functions.
 #[derive(Debug, Parser)]
 #[command(name = "simjoin", version, args_conflicts_with_subcommands = true)]
 pub struct Args {

@@ -167,6 +167,13 @@ async fn schema_of(shell: &Shell, source: &str, path: &str) -> Result<Schema, Se
 /// A statement that writes the rows of a query into a file.
 fn copy(query: &str, file: &Path) -> Result<String, SessionError> {
     let path = files::path_of_os(file)?.display().to_string();
+    let end = file.extension().map(|end| end.to_string_lossy().to_ascii_lowercase());
+    let has_format = end.is_some_and(|end| !["xlsx", "xls", "ods", "txt"].contains(&end.as_str()));
+    if !has_format && !path.starts_with("/dev/") {
+        return Err(SessionError::Usage(format!(
+            "{path}: the name says no format that can be written: name it .csv, .json, .parquet or .arrow"
+        )));
+    }
     Ok(format!("COPY ({query}) TO '{}'", path.replace('\'', "''")))
 }
 

@@ -4,7 +4,7 @@ use super::{Result, VerbError};
 
 /// A column of each table, compared with the other one.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Compared {
+pub struct ComparedColumn {
     /// The column of the first table.
     pub left: String,
     /// The column of the second table.
@@ -21,7 +21,7 @@ pub struct Compared {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Question {
     /// The compared columns.
-    pub on: Vec<Compared>,
+    pub on: Vec<ComparedColumn>,
     /// The least similarity, or the least sum.
     pub at_least: Option<f64>,
     /// The greatest distance.
@@ -34,7 +34,7 @@ const FORMS: &str = "write COLUMN, COLUMN,WEIGHT, COLUMN,MEASURE,WEIGHT or COLUM
                      COLUMN=OTHER where the second table has another name for it, and \"a name\" for names with \
                      commas";
 
-impl Compared {
+impl ComparedColumn {
     /// The column that a text names: `name`, `name=label`, `name,0.5`, `name,jaro_winkler,0.5` or
     /// `name,dice,0.5,words`.
     ///
@@ -83,7 +83,8 @@ impl Question {
         tokenizer: Option<&str>,
         keys: &[String],
     ) -> Result<Self> {
-        let mut on = on.iter().map(|text| Compared::parse(text)).collect::<Result<Vec<_>>>()?;
+        let mut on =
+            on.iter().map(|text| ComparedColumn::parse(text)).collect::<Result<Vec<_>>>()?;
         if let [only] = on.as_mut_slice()
             && only.weight.is_none()
         {

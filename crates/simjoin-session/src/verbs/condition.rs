@@ -2,15 +2,15 @@
 
 use arrow::datatypes::DataType;
 
-use super::compared::{Compared, Question};
-use super::measures::{Column, EQUAL, Measure, Values, tokens_of};
-use super::statements::VerbTable;
+use super::compared::{ComparedColumn, Question};
+use super::measures::{ColumnKind, EQUAL, NamedMeasure, Values, tokens_of};
+use super::table::VerbTable;
 use super::{Result, VerbError, quoted};
 
 /// The score of a compared column.
 #[derive(Debug)]
 struct Score {
-    measure: &'static Measure,
+    measure: &'static NamedMeasure,
     /// The values of both sides that are compared.
     sides: [String; 2],
     weight: Option<f64>,
@@ -25,7 +25,7 @@ pub(super) struct Condition {
     bound: Option<f64>,
 }
 
-impl Column {
+impl ColumnKind {
     /// The kind of the columns of a type.
     fn of(data_type: &DataType) -> Self {
         let is_text = |data_type: &DataType| match data_type {
@@ -58,7 +58,7 @@ impl Condition {
         is_needed: bool,
     ) -> Result<Self> {
         let is_weighted = question.is_weighted();
-        let score = |column: &Compared| Score::of(column, [left, right], is_weighted);
+        let score = |column: &ComparedColumn| Score::of(column, [left, right], is_weighted);
         let scores = question.on.iter().map(score).collect::<Result<Vec<_>>>()?;
         if scores.iter().all(|score| score.measure == &EQUAL) {
             return Err(VerbError::with_hint(
@@ -67,8 +67,17 @@ impl Condition {
             ));
         }
         let key = |[of_left, of_right]: &[String; 2]| {
-            let (of_left, of_right) = (left.column(of_left)?.0, right.column(of_right)?.0);
-            Ok(format!("a.{} = b.{}", quoted(of_left), quoted(of_right)))
+            let (of_left, of_right) = (left.column(of_left)?, right.column(of_right)?);
+            if of_left.1.is_string() != of_right.1.is_string() {
+                return Err(VerbError::with_hint(
+                    format!(
+                        "the keys {} ({}) and {} ({}) do not compare",
+                        of_left.0, of_left.1, of_right.0, of_right.1
+                    ),
+                    "both are texts, or neither is",
+                ));
+            }
+            Ok(format!("a.{} = b.{}", quoted(of_left.0), quoted(of_right.0)))
         };
         let keys = question.keys.iter().map(key).collect::<Result<Vec<_>>>()?;
         let mut this = Self { scores, keys, bound: None };
@@ -94,6 +103,24 @@ impl Condition {
             let hint = hint.map(|hint| format!("--measure {hint} takes {wrong}"));
             let text = format!("{name} is {what}: give {flag}, not {wrong}");
             return Err(VerbError { text, hint });
+        }
+        let is_in_range = |bound: f64| match (is_distance, only.measure.threshold) {
+            (true, _) => bound >= 0.0,
+            // Of 0 every row is a partner of every row.
+            (false, Some(_)) => bound > 0.0 && bound <= 1.0,
+            (false, None) => bound > 0.0,
+        };
+        if let Some(bound) = own.filter(|bound| !is_in_range(*bound)) {
+            return Err(VerbError::with_hint(
+                format!("{flag} {bound} is no bound of {name}"),
+                match (is_distance, only.measure.threshold) {
+                    (true, _) => "distances are numbers from 0 on".to_string(),
+                    (false, Some(usual)) => {
+                        format!("similarities are above 0, up to 1: {flag} {usual}")
+                    }
+                    (false, None) => format!("{name} counts common elements: {flag} 1 and more"),
+                },
+            ));
         }
         match own.or(only.measure.threshold) {
             Some(bound) if is_needed || own.is_some() => Ok(Some(bound)),
@@ -177,12 +204,12 @@ impl Condition {
 }
 
 impl Score {
-    fn of(column: &Compared, tables: [&VerbTable; 2], is_weighted: bool) -> Result<Self> {
+    fn of(column: &ComparedColumn, tables: [&VerbTable; 2], is_weighted: bool) -> Result<Self> {
         let [left, right] = tables;
         let (of_left, of_right) = (left.column(&column.left)?, right.column(&column.right)?);
-        let kinds = [of_left, of_right].map(|(_, data_type)| Column::of(data_type));
+        let kinds = [of_left, of_right].map(|(_, data_type)| ColumnKind::of(data_type));
         let name = column.measure.as_deref();
-        let is_text = kinds.map(|kind| kind == Column::Text);
+        let is_text = kinds.map(|kind| kind == ColumnKind::Text);
         if name != Some(EQUAL.name) && is_text[0] != is_text[1] {
             return Err(VerbError::with_hint(
                 format!(
@@ -192,12 +219,12 @@ impl Score {
                 "both are texts, or both are lists",
             ));
         }
-        let kind = match kinds.contains(&Column::Vector) {
-            true => Column::Vector,
+        let kind = match kinds.contains(&ColumnKind::Vector) {
+            true => ColumnKind::Vector,
             false => kinds[0],
         };
-        let measure = Measure::find(name, kind, &column.left, is_weighted)?;
-        let cuts = measure.values == Values::Sets && kind == Column::Text;
+        let measure = NamedMeasure::find(name, kind, &column.left, is_weighted)?;
+        let cuts = measure.values == Values::Sets && kind == ColumnKind::Text;
         if let Some(tokenizer) = &column.tokenizer
             && !cuts
         {

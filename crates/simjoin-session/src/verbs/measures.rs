@@ -17,7 +17,7 @@ pub(super) enum Values {
 
 /// The kind of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Column {
+pub(super) enum ColumnKind {
     Text,
     /// Lists of texts or bytes.
     Set,
@@ -30,7 +30,7 @@ pub(super) enum Column {
 
 /// A function that compares two values.
 #[derive(Debug, PartialEq)]
-pub(super) struct Measure {
+pub(super) struct NamedMeasure {
     pub name: &'static str,
     pub function: &'static str,
     pub values: Values,
@@ -48,32 +48,43 @@ const fn similarity(
     function: &'static str,
     values: Values,
     threshold: f64,
-) -> Measure {
+) -> NamedMeasure {
     let (is_distance, threshold) = (false, Some(threshold));
-    Measure { name, function, values, is_distance, threshold, is_symmetric: true, similarity: None }
+    NamedMeasure {
+        name,
+        function,
+        values,
+        is_distance,
+        threshold,
+        is_symmetric: true,
+        similarity: None,
+    }
 }
 
-const fn distance(name: &'static str, function: &'static str, values: Values) -> Measure {
+const fn distance(name: &'static str, function: &'static str, values: Values) -> NamedMeasure {
     let similarity = Some(match values {
         Values::Vectors => "cosine_similarity",
         _ => "levenshtein_similarity",
     });
     let (is_distance, threshold, is_symmetric) = (true, None, true);
-    Measure { name, function, values, is_distance, threshold, is_symmetric, similarity }
+    NamedMeasure { name, function, values, is_distance, threshold, is_symmetric, similarity }
 }
 
 /// The equality of two values, which has a place in a weighted sum alone.
-pub(super) const EQUAL: Measure = similarity("equal", "equal", Values::Any, 1.0);
+pub(super) const EQUAL: NamedMeasure = similarity("equal", "equal", Values::Any, 1.0);
 
 /// All others.
-const MEASURES: [Measure; 20] = [
+const MEASURES: [NamedMeasure; 20] = [
     similarity("jaccard", "jaccard", Values::Sets, 0.8),
     similarity("dice", "dice", Values::Sets, 0.8),
     similarity("cosine", "set_cosine", Values::Sets, 0.8),
     similarity("set_cosine", "set_cosine", Values::Sets, 0.8),
     similarity("overlap_coefficient", "overlap_coefficient", Values::Sets, 0.8),
-    Measure { is_symmetric: false, ..similarity("containment", "containment", Values::Sets, 0.8) },
-    Measure {
+    NamedMeasure {
+        is_symmetric: false,
+        ..similarity("containment", "containment", Values::Sets, 0.8)
+    },
+    NamedMeasure {
         threshold: None,
         similarity: Some("overlap_coefficient"),
         ..similarity("overlap", "overlap", Values::Sets, 1.0)
@@ -93,15 +104,15 @@ const MEASURES: [Measure; 20] = [
     distance("cosine_distance", "cosine_distance", Values::Vectors),
 ];
 
-impl Measure {
+impl NamedMeasure {
     /// The measures of a kind of columns.
-    fn of_kind(kind: Column) -> impl Iterator<Item = &'static Self> {
+    fn of_kind(kind: ColumnKind) -> impl Iterator<Item = &'static Self> {
         let serves = move |values: Values| match kind {
-            Column::Text => matches!(values, Values::Sets | Values::Texts),
-            Column::Set => values == Values::Sets,
-            Column::Vector => values == Values::Vectors,
-            Column::Integers => matches!(values, Values::Sets | Values::Vectors),
-            Column::Other => false,
+            ColumnKind::Text => matches!(values, Values::Sets | Values::Texts),
+            ColumnKind::Set => values == Values::Sets,
+            ColumnKind::Vector => values == Values::Vectors,
+            ColumnKind::Integers => matches!(values, Values::Sets | Values::Vectors),
+            ColumnKind::Other => false,
         };
         MEASURES.iter().filter(move |measure| serves(measure.values))
     }
@@ -109,14 +120,14 @@ impl Measure {
     /// The measure of that name, or the usual one, for a column. `is_weighted` says that it is a part of a sum.
     pub(super) fn find(
         name: Option<&str>,
-        kind: Column,
+        kind: ColumnKind,
         column: &str,
         is_weighted: bool,
     ) -> Result<&'static Self> {
         if is_weighted && name == Some(EQUAL.name) {
             return Ok(&EQUAL);
         }
-        if kind == Column::Other {
+        if kind == ColumnKind::Other {
             return Err(VerbError::with_hint(
                 format!("the column {column} has no similarity: it is neither a text nor a list"),
                 match is_weighted {
@@ -127,8 +138,8 @@ impl Measure {
                 },
             ));
         }
-        let usual = if kind == Column::Vector { "euclidean" } else { "jaccard" };
-        let name = name.unwrap_or(match is_weighted && kind == Column::Vector {
+        let usual = if kind == ColumnKind::Vector { "euclidean" } else { "jaccard" };
+        let name = name.unwrap_or(match is_weighted && kind == ColumnKind::Vector {
             true => "cosine",
             false => usual,
         });

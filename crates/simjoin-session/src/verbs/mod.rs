@@ -13,12 +13,14 @@ mod condition;
 mod measures;
 mod numbered;
 mod statements;
+mod table;
 #[cfg(test)]
 mod tests;
 
-pub use compared::{Compared, Question};
+pub use compared::{ComparedColumn, Question};
 pub use numbered::number_rows;
-pub use statements::{Direction, FOUND, How, Keep, Verb, VerbTable};
+pub use statements::{Direction, FOUND, How, Keep, Verb};
+pub use table::VerbTable;
 
 /// The column of the number of a row, from 1 on.
 pub const ROW: &str = "__simjoin_row";

@@ -1,0 +1,53 @@
+//! The tables of a job, by their columns.
+
+use arrow::datatypes::{DataType, Schema};
+use datafusion_simjoin::config::nearest;
+
+use super::{ROW, Result, VerbError, quoted};
+
+/// A table of a job.
+#[derive(Debug, Clone)]
+pub struct VerbTable {
+    name: String,
+    columns: Vec<(String, DataType)>,
+}
+
+impl VerbTable {
+    /// A table of that name, by its schema.
+    pub fn new(name: impl Into<String>, schema: &Schema) -> Self {
+        let column =
+            |field: &arrow::datatypes::FieldRef| (field.name().clone(), field.data_type().clone());
+        let columns = schema.fields().iter().map(column).filter(|(name, _)| name != ROW);
+        Self { name: name.into(), columns: columns.collect() }
+    }
+
+    /// The name of the table.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// A column by its name.
+    pub(super) fn column(&self, name: &str) -> Result<(&str, &DataType)> {
+        if let Some((name, data_type)) = self.columns.iter().find(|(own, _)| own == name) {
+            return Ok((name, data_type));
+        }
+        let names = || self.columns.iter().map(|(name, _)| name.as_str());
+        let meant = nearest(name, names()).map(|meant| format!("did you mean {meant}? "));
+        Err(VerbError::with_hint(
+            format!("{} has no column {name}", self.name),
+            format!(
+                "{}its columns are {}",
+                meant.unwrap_or_default(),
+                names().collect::<Vec<_>>().join(", ")
+            ),
+        ))
+    }
+
+    pub(super) fn quoted(&self) -> String {
+        quoted(&self.name)
+    }
+
+    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
+        self.columns.iter().map(|(name, _)| name.as_str())
+    }
+}
