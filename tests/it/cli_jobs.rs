@@ -224,6 +224,32 @@ fn pipes_and_formats_are_those_of_statements() {
 }
 
 #[test]
+fn spellings_are_folded_where_they_are_compared_alone() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let names = ["Łódź  Ltd.", "lodz ltd", "O’Brien & Sons", "OBRIEN  SONS ", "Other"];
+    fs::write(folder.path().join("t.csv"), format!("name\n{}\n", names.join("\n"))).unwrap();
+    let line = "pairs t.csv --on name --at-least 1";
+    assert_eq!(lines(folder.path(), line).len(), 1);
+    assert_eq!(lines(folder.path(), &format!("{line} --fold lower,accents,punctuation")).len(), 1);
+    let folded = format!("{line} --fold spaces,punctuation,accents,lower");
+    assert_eq!(
+        lines(folder.path(), &folded),
+        [
+            "left,right,score,name_left,name_right",
+            "1,2,1.0,Łódź  Ltd.,lodz ltd",
+            "3,4,1.0,O’Brien & Sons,OBRIEN  SONS ",
+        ]
+    );
+    let kept = lines(folder.path(), &folded.replace("pairs", "dedupe"));
+    assert_eq!(kept, ["name", "Łódź  Ltd.", "O’Brien & Sons", "Other"]);
+    let shown = job(folder.path(), &format!("{folded} --explain"));
+    let ran = run(folder.path(), &["-q", "--format", "csv", "-c", &shown.out]);
+    assert!(ran.ok && ran.out.contains("1,2,1.0,"), "{} {}", shown.out, ran.err);
+    let ran = job(folder.path(), &format!("{line} --fold case"));
+    assert!(!ran.ok && ran.err.contains("lower, accents, punctuation, spaces"), "{}", ran.err);
+}
+
+#[test]
 fn mistakes_say_what_would_work() {
     let folder = tempfile::tempdir().expect("a folder");
     fs::write(folder.path().join("t.csv"), "name,city,born\nJane,Oslo,1990\nJan,Oslo,1991\n")

@@ -6,7 +6,7 @@ use clap::{ArgAction, Args, Subcommand, ValueEnum};
 use simjoin_session::args::SessionArgs;
 use simjoin_session::size::parse_size;
 use simjoin_session::table::{Expanded, MaxRows, TableWidth};
-use simjoin_session::verbs::{How, Keep};
+use simjoin_session::verbs::{Fold, How, Keep};
 
 use super::output::{Format, PrintOptions};
 
@@ -81,6 +81,10 @@ pub struct QuestionArgs {
     /// How texts become sets: qgrams:3, words or shingles:2 [default: qgrams:3]
     #[arg(long, value_name = "NAME")]
     pub tokenizer: Option<String>,
+
+    /// Spellings that do not count: lower, accents, punctuation, spaces, between commas
+    #[arg(long, value_name = "WHAT", value_delimiter = ',')]
+    pub fold: Vec<Fold>,
 
     /// Column that similar rows have in common, or COLUMN=OTHER; repeatable
     #[arg(long, value_name = "COLUMN")]

@@ -20,8 +20,12 @@ pub(super) async fn run(shell: &mut Shell, job: &Job) -> Result<(), SessionError
     let args = job.question();
     let question =
         Question::parse(&args.on, args.measure.as_deref(), args.tokenizer.as_deref(), &args.key);
-    let question =
-        Question { at_least: args.at_least, at_most: args.at_most, ..question.or_else(refuse)? };
+    let question = Question {
+        at_least: args.at_least,
+        at_most: args.at_most,
+        fold: args.fold.clone(),
+        ..question.or_else(refuse)?
+    };
     let id = job.pair().and_then(|pair| pair.id.as_deref());
     let id = id.map(|id| Question::parse(&[id.to_string()], None, None, &[]));
     let id = id.transpose().or_else(refuse)?.and_then(|mut id| id.on.pop());
@@ -29,19 +33,24 @@ pub(super) async fn run(shell: &mut Shell, job: &Job) -> Result<(), SessionError
     let files = job.files();
     let mut tables = vec![];
     let mut loads = vec![];
-    for file in &files {
+    for (side, file) in files.iter().enumerate() {
         let name = table_name(file, &tables);
         let (source, path) = source_of(file)?;
-        loads.push(format!(
-            "CREATE TABLE {} AS SELECT row_number() OVER () AS {ROW}, * FROM {source}",
-            quoted(&name)
-        ));
-        let load = format!("CREATE TABLE {} AS SELECT * FROM {source}", quoted(&name));
         let schema = match job.run_args().explain {
             true => schema_of(shell, &source, &path).await?,
-            false => read(shell, &load, &name, &path).await?,
+            false => read(shell, (&name, &source), &path).await?,
         };
-        tables.push(VerbTable::new(name, &schema));
+        let table = VerbTable::new(name, &schema);
+        let folded = table.folded(&question, side).or_else(refuse)?;
+        let columns: String = folded.iter().map(|column| format!(", {column}")).collect();
+        loads.push(format!(
+            "CREATE TABLE {} AS SELECT row_number() OVER () AS {ROW}, *{columns} FROM {source}",
+            quoted(table.name())
+        ));
+        if !job.run_args().explain {
+            fold(shell, &table, &columns).await?;
+        }
+        tables.push(table);
     }
     let [first, .., last] = tables.as_slice() else {
         return run_verb(shell, job, (&question, &id), [&tables[0], &tables[0]], loads).await;
@@ -137,21 +146,40 @@ fn source_of(file: &Path) -> Result<(String, String), SessionError> {
     Ok((format!("'{}'", path.replace('\'', "''")), path))
 }
 
-/// Reads a file into a table with the numbers of its rows.
+/// Reads a file into a table.
 async fn read(
     shell: &mut Shell,
-    load: &str,
-    name: &str,
+    (name, source): (&str, &str),
     path: &str,
 ) -> Result<Schema, SessionError> {
-    run_beside(shell, load).await?;
-    let rows = number_rows(&shell.ctx, name).await?;
-    if rows == 0 && !shell.options.quiet {
+    let name = quoted(name);
+    run_beside(shell, &format!("CREATE TABLE {name} AS SELECT * FROM {source}")).await?;
+    let table = shell.ctx.table(name.as_str()).await?;
+    let schema = table.schema().as_arrow().clone();
+    if !shell.options.quiet && table.limit(0, Some(1))?.count().await? == 0 {
         errors::tell(&format!("Warning: {path} has no rows"));
     }
-    let table = shell.ctx.table(quoted(name).as_str()).await?;
-    Ok(table.schema().as_arrow().clone())
+    Ok(schema)
 }
+
+/// Puts folded texts, and the numbers of the rows, behind the columns of a table.
+async fn fold(shell: &mut Shell, table: &VerbTable, columns: &str) -> Result<(), SessionError> {
+    if !columns.is_empty() {
+        let name = quoted(table.name());
+        let select = format!("CREATE TABLE {FOLDED} AS SELECT *{columns} FROM {name}");
+        run_beside(shell, &select).await?;
+        let folded = shell.ctx.deregister_table(FOLDED)?;
+        shell.ctx.deregister_table(name.as_str())?;
+        if let Some(folded) = folded {
+            shell.ctx.register_table(name.as_str(), folded)?;
+        }
+    }
+    number_rows(&shell.ctx, table.name()).await?;
+    Ok(())
+}
+
+/// The name of a table on its way.
+const FOLDED: &str = "__simjoin_folded";
 
 async fn schema_of(shell: &Shell, source: &str, path: &str) -> Result<Schema, SessionError> {
     if path == "/dev/stdin" {

@@ -1,6 +1,6 @@
 //! The words that say what is similar: columns, measures, weights, thresholds.
 
-use super::{Result, VerbError};
+use super::{Fold, Result, VerbError};
 
 /// A column of each table, compared with the other one.
 #[derive(Debug, Clone, PartialEq)]
@@ -28,6 +28,8 @@ pub struct Question {
     pub at_most: Option<f64>,
     /// Columns that similar rows have in common, of each table.
     pub keys: Vec<[String; 2]>,
+    /// Differences of spellings that do not count where texts are compared.
+    pub fold: Vec<Fold>,
 }
 
 const FORMS: &str = "write COLUMN, COLUMN,WEIGHT, COLUMN,MEASURE,WEIGHT or COLUMN,MEASURE,WEIGHT,TOKENIZER; \
@@ -60,6 +62,11 @@ impl ComparedColumn {
             Err(_) => Err(wrong(&format!("the weight {weight:?} is no number"))),
         });
         Ok(Self { left, right, measure, tokenizer, weight: weight.transpose()? })
+    }
+
+    /// The column of a table.
+    pub(super) fn of_side(&self, side: usize) -> &str {
+        if side == 0 { &self.left } else { &self.right }
     }
 
     /// The name of the column, or those of both.
@@ -115,7 +122,7 @@ impl Question {
             pair(text).ok_or_else(|| VerbError::new(format!("--key {text}: a column has no name")))
         };
         let keys = keys.iter().map(key).collect::<Result<Vec<_>>>()?;
-        Ok(Self { on, keys, at_least: None, at_most: None })
+        Ok(Self { on, keys, ..Self::default() })
     }
 
     /// Whether the score of two rows is a weighted sum of those of columns.

@@ -4,7 +4,7 @@ use arrow::datatypes::DataType;
 
 use super::compared::{ComparedColumn, Question};
 use super::measures::{ColumnKind, EQUAL, NamedMeasure, Values, tokens_of};
-use super::table::VerbTable;
+use super::table::{VerbTable, folded_name};
 use super::{Result, VerbError, quoted};
 
 /// The score of a compared column.
@@ -58,7 +58,9 @@ impl Condition {
         is_needed: bool,
     ) -> Result<Self> {
         let is_weighted = question.is_weighted();
-        let score = |column: &ComparedColumn| Score::of(column, [left, right], is_weighted);
+        let is_folded = !question.fold.is_empty();
+        let score =
+            |column: &ComparedColumn| Score::of(column, [left, right], is_weighted, is_folded);
         let scores = question.on.iter().map(score).collect::<Result<Vec<_>>>()?;
         if scores.iter().all(|score| score.measure == &EQUAL) {
             return Err(VerbError::with_hint(
@@ -204,7 +206,12 @@ impl Condition {
 }
 
 impl Score {
-    fn of(column: &ComparedColumn, tables: [&VerbTable; 2], is_weighted: bool) -> Result<Self> {
+    fn of(
+        column: &ComparedColumn,
+        tables: [&VerbTable; 2],
+        is_weighted: bool,
+        is_folded: bool,
+    ) -> Result<Self> {
         let [left, right] = tables;
         let (of_left, of_right) = (left.column(&column.left)?, right.column(&column.right)?);
         let kinds = [of_left, of_right].map(|(_, data_type)| ColumnKind::of(data_type));
@@ -233,13 +240,16 @@ impl Score {
                 measure.name, column.left
             )));
         }
-        let side = |name: &str| {
-            let value = format!("{{}}.{}", quoted(name));
+        let side = |(name, data_type): (&str, &DataType)| {
+            let value = match is_folded && data_type.is_string() {
+                true => format!("{{}}.{}", quoted(&folded_name(name))),
+                false => format!("{{}}.{}", quoted(name)),
+            };
             if cuts { tokens_of(column.tokenizer.as_deref(), &value) } else { Ok(value) }
         };
         Ok(Self {
             measure,
-            sides: [side(of_left.0)?, side(of_right.0)?],
+            sides: [side(of_left)?, side(of_right)?],
             weight: column.weight,
             name: column.name(),
         })

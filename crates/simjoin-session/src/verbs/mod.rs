@@ -10,6 +10,7 @@
 
 mod compared;
 mod condition;
+mod fold;
 mod measures;
 mod numbered;
 mod statements;
@@ -18,12 +19,16 @@ mod table;
 mod tests;
 
 pub use compared::{ComparedColumn, Question};
+pub use fold::Fold;
 pub use numbered::number_rows;
 pub use statements::{Direction, FOUND, How, Keep, Verb};
 pub use table::VerbTable;
 
 /// The column of the number of a row, from 1 on.
 pub const ROW: &str = "__simjoin_row";
+
+/// The beginning of the names of columns that a job adds to its tables.
+const OWN: &str = "__simjoin_";
 
 /// A mistake in the words of a job, and what would work.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 use arrow::datatypes::{DataType, Schema};
 use datafusion_simjoin::config::nearest;
 
-use super::{ROW, Result, VerbError, quoted};
+use super::{Fold, OWN, Question, Result, VerbError, quoted};
 
 /// A table of a job.
 #[derive(Debug, Clone)]
@@ -17,7 +17,7 @@ impl VerbTable {
     pub fn new(name: impl Into<String>, schema: &Schema) -> Self {
         let column =
             |field: &arrow::datatypes::FieldRef| (field.name().clone(), field.data_type().clone());
-        let columns = schema.fields().iter().map(column).filter(|(name, _)| name != ROW);
+        let columns = schema.fields().iter().map(column).filter(|(name, _)| !name.starts_with(OWN));
         Self { name: name.into(), columns: columns.collect() }
     }
 
@@ -43,6 +43,28 @@ impl VerbTable {
         ))
     }
 
+    /// The columns of folded texts that a question needs behind those of the table, as expressions of SQL with their
+    /// names; the table is that of a side.
+    ///
+    /// # Errors
+    ///
+    /// When a column is unknown.
+    pub fn folded(&self, question: &Question, side: usize) -> Result<Vec<String>> {
+        let mut columns = vec![];
+        for compared in question.on.iter().filter(|_| !question.fold.is_empty()) {
+            let (name, data_type) = self.column(compared.of_side(side))?;
+            let folded = format!(
+                "{} AS {}",
+                Fold::apply(&question.fold, &quoted(name)),
+                quoted(&folded_name(name))
+            );
+            if data_type.is_string() && !columns.contains(&folded) {
+                columns.push(folded);
+            }
+        }
+        Ok(columns)
+    }
+
     pub(super) fn quoted(&self) -> String {
         quoted(&self.name)
     }
@@ -50,4 +72,9 @@ impl VerbTable {
     pub(super) fn names(&self) -> impl Iterator<Item = &str> {
         self.columns.iter().map(|(name, _)| name.as_str())
     }
+}
+
+/// The name of the column of the folded texts of a column.
+pub(super) fn folded_name(name: &str) -> String {
+    format!("{OWN}folded_{name}")
 }
