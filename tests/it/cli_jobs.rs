@@ -224,6 +224,53 @@ fn pipes_and_formats_are_those_of_statements() {
 }
 
 #[test]
+fn thresholds_tell_what_each_one_gives() {
+    let line = format!("{REFERENCES} --on title --at-least 0.6");
+    let found = lines(root(), &format!("thresholds {line}"));
+    assert_eq!(found[0], "threshold,pairs,added,rows_in_groups,groups,largest_group,examples");
+    assert_eq!(found.len(), 10);
+    let mut added = 0;
+    for (row, threshold) in found[1..].iter().zip([1.0, 0.95, 0.9, 0.85, 0.8, 0.75, 0.7, 0.65, 0.6])
+    {
+        let cells: Vec<&str> = row.splitn(7, ',').collect();
+        let number = |cell: usize| cells[cell].parse::<usize>().unwrap();
+        assert_eq!(cells[0].parse::<f64>().unwrap(), threshold);
+        added += number(2);
+        assert_eq!(number(1), added, "{row}");
+        let at = line.replace("0.6", cells[0]);
+        assert_eq!(lines(root(), &format!("pairs {at}")).len() - 1, added, "{row}");
+        // The rows of groups, and the groups, as another job has them.
+        let grouped = lines(root(), &format!("clusters {at} --grouped"));
+        assert_eq!(grouped.len() - 1, number(3), "{row}");
+        let cluster = |line: &String| line.rsplit(',').nth(1).unwrap().to_string();
+        let groups: std::collections::BTreeSet<String> = grouped[1..].iter().map(cluster).collect();
+        assert_eq!(groups.len(), number(4), "{row}");
+        assert_eq!(grouped[1].rsplit(',').next(), Some(cells[5]), "{row}");
+        assert_eq!(cells[6].is_empty(), number(2) == 0, "{row}");
+    }
+    let edits =
+        "thresholds sql-examples/data/people.csv --on name --measure levenshtein --at-most 3";
+    let found = lines(root(), edits);
+    let steps: Vec<&str> = found[1..].iter().map(|line| line.split(',').next().unwrap()).collect();
+    assert_eq!(steps, ["0.0", "1.0", "2.0", "3.0"]);
+    assert!(found[2].contains("Jane Doe ~ Jane Do"), "{found:?}");
+    let sum = "thresholds sql-examples/data/people.csv --on name,1 --on phone,equal,2 --at-least 1.5 --step 0.5";
+    let steps: Vec<String> = lines(root(), sum)[1..].to_vec();
+    assert!(
+        steps.len() == 4 && steps[0].starts_with("3.0,") && steps[3].starts_with("1.5,"),
+        "{steps:?}"
+    );
+    for (line, text) in [
+        ("--on title --at-least 0.9 --step 0", "the step is above 0"),
+        ("--on title --measure levenshtein", "no default threshold"),
+        ("--on title --measure overlap --at-least 3", "no best score"),
+    ] {
+        let ran = job(root(), &format!("thresholds {REFERENCES} {line}"));
+        assert!(!ran.ok && ran.err.contains(text), "{line}: {}", ran.err);
+    }
+}
+
+#[test]
 fn spellings_are_folded_where_they_are_compared_alone() {
     let folder = tempfile::tempdir().expect("a folder");
     let names = ["Łódź  Ltd.", "lodz ltd", "O’Brien & Sons", "OBRIEN  SONS ", "Other"];

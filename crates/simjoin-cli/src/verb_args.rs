@@ -32,6 +32,12 @@ pub enum Job {
         after_help = "Example:\n  simjoin clusters people.csv --on name --at-least 0.8 --grouped"
     )]
     Clusters(ClustersArgs),
+    /// Show what each threshold would give: pairs, groups, and pairs at the border
+    #[command(
+        disable_help_flag = true,
+        after_help = "Example:\n  simjoin thresholds people.csv --on name --at-least 0.5"
+    )]
+    Thresholds(ThresholdsArgs),
     /// List the pairs of similar rows of two files
     #[command(
         disable_help_flag = true,
@@ -237,6 +243,21 @@ pub struct ClustersArgs {
 }
 
 #[derive(Debug, Args)]
+pub struct ThresholdsArgs {
+    /// File of the rows; - for standard input, as CSV
+    pub file: PathBuf,
+    #[allow(missing_docs, reason = "clap would print it")]
+    #[command(flatten)]
+    pub question: QuestionArgs,
+    /// Difference of two thresholds [default: 0.05 of similarities, 1 of edits]
+    #[arg(long, value_name = "NUMBER", help_heading = "Result")]
+    pub step: Option<f64>,
+    #[allow(missing_docs, reason = "clap would print it")]
+    #[command(flatten)]
+    pub run: RunArgs,
+}
+
+#[derive(Debug, Args)]
 pub struct LinkArgs {
     /// First file; - for standard input, as CSV
     pub ours: PathBuf,
@@ -307,6 +328,7 @@ impl Job {
             Self::Dedupe(args) => &args.run,
             Self::Pairs(args) => &args.run,
             Self::Clusters(args) => &args.run,
+            Self::Thresholds(args) => &args.run,
             Self::Link(args) => &args.run,
             Self::Match(args) => &args.run,
             Self::Nearest(args) => &args.run,
@@ -319,6 +341,7 @@ impl Job {
             Self::Dedupe(args) => vec![&args.file],
             Self::Pairs(args) => vec![&args.file],
             Self::Clusters(args) => vec![&args.file],
+            Self::Thresholds(args) => vec![&args.file],
             Self::Link(args) => vec![&args.ours, &args.theirs],
             Self::Match(args) => vec![&args.ours, &args.theirs],
             Self::Nearest(args) => [&args.file].into_iter().chain(&args.others).collect(),
@@ -331,6 +354,7 @@ impl Job {
             Self::Dedupe(args) => &args.question,
             Self::Pairs(args) => &args.question,
             Self::Clusters(args) => &args.question,
+            Self::Thresholds(args) => &args.question,
             Self::Link(args) => &args.question,
             Self::Match(args) => &args.question,
             Self::Nearest(args) => &args.question,
@@ -342,7 +366,7 @@ impl Job {
         match self {
             Self::Dedupe(args) => Some(&args.pair),
             Self::Pairs(args) => Some(&args.pair),
-            Self::Clusters(_) => None,
+            Self::Clusters(_) | Self::Thresholds(_) => None,
             Self::Link(args) => Some(&args.pair),
             Self::Match(args) => Some(&args.pair),
             Self::Nearest(args) => Some(&args.pair),

@@ -2,12 +2,14 @@
 
 use std::path::Path;
 
-use datafusion::arrow::datatypes::Schema;
+use arrow::array::AsArray;
+use arrow::datatypes::{Float64Type, Int64Type, Schema};
 use datafusion::prelude::ident;
 use simjoin_files as files;
 use simjoin_session::errors::{self, SessionError};
 use simjoin_session::verbs::{
-    Direction, FOUND, How, Question, ROW, Verb, VerbError, VerbTable, number_rows, quoted,
+    AtThreshold, Direction, FOUND, How, Question, ROW, Verb, VerbError, VerbTable, number_rows,
+    quoted, suggestion,
 };
 
 use super::exec::Shell;
@@ -83,6 +85,11 @@ async fn run_verb(
             };
             verb.nearest(args.count as usize, args.with_ties, how, direction)
         }
+        Job::Thresholds(args) => {
+            let (finding, told) = verb.thresholds(args.step).or_else(refuse)?;
+            statements.extend(finding);
+            Ok(format!("SELECT * FROM ({told}) ORDER BY threshold{}", order_of(question)))
+        }
         Job::Dedupe(args) => {
             statements.extend(verb.deduplicate(&args.keep).or_else(refuse)?);
             if let Some(file) = &args.audit {
@@ -109,10 +116,10 @@ async fn run_verb(
             false => run_told(shell, sql).await?,
         }
     }
-    if let Job::Dedupe(_) = job
-        && !run.quiet
-    {
-        tell_kept(shell).await?;
+    match job {
+        Job::Dedupe(_) if !run.quiet => tell_kept(shell).await?,
+        Job::Thresholds(_) if !run.quiet => tell_suggestion(shell, &answer).await?,
+        _ => {}
     }
     tell_files(run, audit.is_some(), job)
 }
@@ -235,6 +242,33 @@ async fn tell_kept(shell: &Shell) -> Result<(), SessionError> {
     let all = found.clone().count().await?;
     let kept = found.filter(ident("is_kept"))?.count().await?;
     errors::tell(&format!("{kept} of {all} rows stay, {} dropped", all - kept));
+    Ok(())
+}
+
+/// The order of thresholds from the strictest on.
+fn order_of(question: &Question) -> &'static str {
+    if question.at_most.is_some() { "" } else { " DESC" }
+}
+
+/// Tells which threshold may be the one, and why.
+async fn tell_suggestion(shell: &Shell, answer: &str) -> Result<(), SessionError> {
+    if answer.starts_with("COPY ") {
+        return Ok(());
+    }
+    let mut steps = vec![];
+    for batch in shell.ctx.sql(answer).await?.collect().await? {
+        let thresholds = batch.column(0).as_primitive::<Float64Type>();
+        let [added, largest] =
+            [2, 5].map(|column| batch.column(column).as_primitive::<Int64Type>());
+        steps.extend((0..batch.num_rows()).map(|row| AtThreshold {
+            threshold: thresholds.value(row),
+            added: added.value(row),
+            largest: largest.value(row),
+        }));
+    }
+    if let Some((threshold, why)) = suggestion(&steps) {
+        errors::tell(&format!("Suggestion: {threshold}, as {why}"));
+    }
     Ok(())
 }
 

@@ -125,6 +125,8 @@ fn constant(
 ) -> Result<ScalarValue> {
     let expression = context.sql_to_expr(setting.clone(), &DFSchema::empty())?;
     let simplifier = ExprSimplifier::new(SimplifyContext::builder().build());
+    // A list may have numbers of several types.
+    let expression = simplifier.coerce(expression, &DFSchema::empty())?;
     match simplifier.simplify(expression)? {
         Expr::Literal(value, _) => Ok(value),
         _ => plan_err!("{name} takes constants behind the query, not {setting}; {}", usage(name)),

@@ -158,6 +158,21 @@ impl Condition {
         }
     }
 
+    pub(super) fn bound(&self) -> Option<f64> {
+        self.bound
+    }
+
+    /// The best score that rows can have; `None` where there is none.
+    pub(super) fn best(&self) -> Option<f64> {
+        match self.scores.as_slice() {
+            [only] if only.weight.is_none() => match only.measure.is_distance {
+                true => Some(0.0),
+                false => only.measure.threshold.map(|_| 1.0),
+            },
+            several => several.iter().filter_map(|score| score.weight).reduce(|sum, own| sum + own),
+        }
+    }
+
     pub(super) fn is_distance(&self) -> bool {
         matches!(self.scores.as_slice(), [only] if only.measure.is_distance)
     }

@@ -17,12 +17,14 @@ mod statements;
 mod table;
 #[cfg(test)]
 mod tests;
+mod thresholds;
 
 pub use compared::{ComparedColumn, Question};
 pub use fold::Fold;
 pub use numbered::number_rows;
 pub use statements::{Direction, FOUND, How, Keep, Verb};
 pub use table::VerbTable;
+pub use thresholds::{AtThreshold, suggestion};
 
 /// The column of the number of a row, from 1 on.
 pub const ROW: &str = "__simjoin_row";

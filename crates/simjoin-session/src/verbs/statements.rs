@@ -94,11 +94,28 @@ pub enum Direction {
 }
 
 impl Verb<'_> {
-    fn condition(&self, is_needed: bool) -> Result<Condition> {
+    pub(super) fn condition(&self, is_needed: bool) -> Result<Condition> {
         Condition::of(self.question, self.tables, is_needed)
     }
 
-    fn from(&self, how: How) -> String {
+    /// The compared values of two rows, as texts.
+    pub(super) fn examples(&self) -> Result<[String; 2]> {
+        let [table, _] = self.tables;
+        let columns = self.question.on.iter().map(|column| table.column(&column.left));
+        let columns = columns.collect::<Result<Vec<_>>>()?;
+        Ok(["a", "b"].map(|rows| {
+            let values: Vec<String> = columns
+                .iter()
+                .map(|(name, data_type)| match data_type.is_nested() {
+                    true => format!("array_to_string({rows}.{}, ' ')", quoted(name)),
+                    false => format!("{rows}.{}", quoted(name)),
+                })
+                .collect();
+            values.join(", ' | ', ")
+        }))
+    }
+
+    pub(super) fn from(&self, how: How) -> String {
         let [left, right] = self.tables.map(VerbTable::quoted);
         format!("{left} a {how}SIMJOIN {right} b")
     }

@@ -93,3 +93,23 @@ fn vectors_have_distances_and_similarities() {
     assert!(by("euclidean", Some(0.9), None).unwrap_err().text.contains("give --at-most"));
     assert!(by("jaccard", Some(0.9), None).unwrap_err().hint.unwrap().contains("euclidean"));
 }
+
+#[test]
+fn a_threshold_is_suggested_where_groups_or_pairs_grow() {
+    let steps = |all: &[(f64, i64, i64)]| -> Vec<AtThreshold> {
+        let step = |(threshold, added, largest): &(f64, i64, i64)| AtThreshold {
+            threshold: *threshold,
+            added: *added,
+            largest: *largest,
+        };
+        all.iter().map(step).collect()
+    };
+    let chain = steps(&[(1.0, 9, 2), (0.9, 90, 4), (0.8, 80, 9), (0.7, 70, 30)]);
+    let (threshold, why) = suggestion(&chain).unwrap();
+    assert!(threshold == 0.8 && why.contains("one group of 30 rows"), "{why}");
+    let flood = steps(&[(1.0, 9, 2), (0.9, 12, 3), (0.8, 80, 4)]);
+    let (threshold, why) = suggestion(&flood).unwrap();
+    assert!(threshold == 0.9 && why.contains("adds 80 pairs"), "{why}");
+    assert_eq!(suggestion(&steps(&[(1.0, 9, 2), (0.9, 12, 3), (0.8, 9, 4)])), None);
+    assert_eq!(suggestion(&[]), None);
+}

@@ -1,0 +1,152 @@
+//! Which threshold: pairs and groups at each of several, from one join by the weakest.
+
+use super::condition::Condition;
+use super::statements::{How, Verb};
+use super::{ROW, Result, VerbError};
+
+/// The table of the pairs within the weakest threshold.
+const PAIRS: &str = "__simjoin_pairs";
+/// The table of the groups of their rows at each threshold.
+const GROUPS: &str = "__simjoin_groups";
+/// The number of thresholds between the weakest one and the best score, at least.
+const STEPS: f64 = 10.0;
+
+/// What one threshold gives.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct AtThreshold {
+    /// The threshold.
+    pub threshold: f64,
+    /// The pairs that only this step adds.
+    pub added: i64,
+    /// The rows of the largest group.
+    pub largest: i64,
+}
+
+impl Verb<'_> {
+    /// The statements that find the pairs of a table and their groups, and the one that tells of each threshold, from
+    /// the strictest on: the pairs within it, those that only this step adds, the rows in groups of several, the
+    /// groups, the largest one, and examples of the weakest of the added pairs.
+    ///
+    /// # Errors
+    ///
+    /// As of [`pairs`](Self::pairs); for a measure that has no best score.
+    pub fn thresholds(&self, step: Option<f64>) -> Result<(Vec<String>, String)> {
+        let condition = self.condition(true)?;
+        let thresholds = condition.thresholds(step)?;
+        let list: Vec<String> = thresholds.iter().map(f64::to_string).collect();
+        let value = condition.value(["a", "b"]);
+        let find = format!(
+            "CREATE TABLE {PAIRS} AS SELECT a.{ROW} AS l, b.{ROW} AS r, CAST({value} AS DOUBLE) AS score FROM {} \
+             ON {}",
+            self.from(How::Inner),
+            condition.text([condition.once(ROW)])
+        );
+        let group = format!(
+            "CREATE TABLE {GROUPS} AS SELECT * FROM connected_components((SELECT l, r, score FROM {PAIRS}), \
+             [{}]{})",
+            list.join(", "),
+            condition.order()
+        );
+        let mut stricter: Option<f64> = None;
+        let mut told = vec![];
+        for threshold in thresholds {
+            told.push(self.at_threshold(&condition, threshold, stricter)?);
+            stricter = Some(threshold);
+        }
+        Ok((vec![find, group], told.join(" UNION ALL ")))
+    }
+
+    fn at_threshold(
+        &self,
+        condition: &Condition,
+        threshold: f64,
+        stricter: Option<f64>,
+    ) -> Result<String> {
+        let (within, beyond) = if condition.is_distance() { ("<=", ">") } else { (">=", "<") };
+        let is_added =
+            stricter.map_or(String::from("true"), |stricter| format!("score {beyond} {stricter}"));
+        let suffix = threshold.to_string().replace(['.', '-'], "_");
+        let weakest = if condition.is_distance() { " DESC" } else { "" };
+        let [left, right] = self.examples()?;
+        let [table, _] = self.tables;
+        let table = table.quoted();
+        Ok(format!(
+            "SELECT CAST({threshold} AS DOUBLE) AS threshold, p.pairs, p.added, g.rows_in_groups, g.groups, \
+             g.largest_group, e.examples FROM (SELECT count(*) AS pairs, count(*) FILTER (WHERE {is_added}) AS \
+             added FROM {PAIRS} WHERE score {within} {threshold}) p CROSS JOIN (SELECT \
+             count(*) FILTER (WHERE size_{suffix} > 1) AS rows_in_groups, \
+             count(DISTINCT component_{suffix}) FILTER (WHERE size_{suffix} > 1) AS groups, \
+             coalesce(max(size_{suffix}), 0) AS largest_group FROM {GROUPS}) g CROSS JOIN (SELECT \
+             string_agg(concat({left}, ' ~ ', {right}), '; ') AS examples FROM (SELECT l, r FROM {PAIRS} WHERE \
+             score {within} {threshold} AND {is_added} ORDER BY score{weakest}, l, r LIMIT 3) x \
+             JOIN {table} a ON a.{ROW} = x.l JOIN {table} b ON b.{ROW} = x.r) e"
+        ))
+    }
+}
+
+impl Condition {
+    /// The thresholds from the strictest one to the bound.
+    fn thresholds(&self, step: Option<f64>) -> Result<Vec<f64>> {
+        let Some(bound) = self.bound() else {
+            return Err(VerbError::new(
+                "a bound is missing: give the weakest threshold to look at",
+            ));
+        };
+        let Some(best) = self.best() else {
+            return Err(VerbError::with_hint(
+                "the measure has no best score",
+                "thresholds are looked at of similarities up to 1 and of distances",
+            ));
+        };
+        let usual = match (self.is_distance(), (bound - best).abs()) {
+            (true, way) if way <= 2.0 * STEPS && bound.fract() == 0.0 => 1.0,
+            (false, way) if best == 1.0 && way >= 0.25 => 0.05,
+            (_, way) => way / STEPS,
+        };
+        let step = step.unwrap_or(usual);
+        let count = ((bound - best).abs() / step).floor();
+        if !(step > 0.0 && count <= 200.0) {
+            return Err(VerbError::with_hint(
+                format!("steps of {step} are no steps to {bound}"),
+                "the step is above 0, and there are 200 thresholds at most",
+            ));
+        }
+        let sign = if self.is_distance() { 1.0 } else { -1.0 };
+        // As they are written: 0.85, and not the sum of steps.
+        let digits = |number: f64| format!("{number:.6}").parse().unwrap_or(number);
+        let mut thresholds: Vec<f64> =
+            (0..=count as usize).map(|place| digits(best + sign * step * place as f64)).collect();
+        let is_stricter =
+            |threshold: &f64| (*threshold - bound) * sign < 0.0 && (threshold - bound).abs() > 1e-9;
+        thresholds.retain(is_stricter);
+        thresholds.push(bound);
+        Ok(thresholds)
+    }
+}
+
+/// A threshold that may be the one, and why: the step below it makes one group of many, or adds many more pairs than the
+/// one before.
+pub fn suggestion(steps: &[AtThreshold]) -> Option<(f64, String)> {
+    /// The rows of a group, and the pairs of a step, that count as many.
+    const MANY: i64 = 10;
+    let chains = |[kept, next]: &&[AtThreshold; 2]| {
+        kept.largest > 1 && next.largest > 2 * kept.largest && next.largest >= MANY
+    };
+    let floods = |[kept, next]: &&[AtThreshold; 2]| {
+        kept.added > 0 && next.added > 3 * kept.added && next.added >= MANY
+    };
+    let windows = || steps.array_windows::<2>();
+    if let Some([kept, next]) = windows().find(chains) {
+        let why = format!(
+            "the step to {} makes one group of {} rows, where the largest had {}",
+            next.threshold, next.largest, kept.largest
+        );
+        return Some((kept.threshold, why));
+    }
+    let [kept, next] = windows().find(floods)?;
+    let why = format!(
+        "the step to {} adds {} pairs, where the one before added {}",
+        next.threshold, next.added, kept.added
+    );
+    Some((kept.threshold, why))
+}
