@@ -200,7 +200,8 @@ impl RoundRows {
                             right.extend_from_slice(partners);
                             if left.len() >= BATCH {
                                 this.offer(place, [&left, &right], None)?;
-                                (left.clear(), right.clear());
+                                left.clear();
+                                right.clear();
                                 tokio::task::yield_now().await;
                             }
                         }
