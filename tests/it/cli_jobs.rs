@@ -271,6 +271,40 @@ fn thresholds_tell_what_each_one_gives() {
 }
 
 #[test]
+fn links_are_held_against_the_truth() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let write = |file: &str, text: &str| fs::write(folder.path().join(file), text).unwrap();
+    // A pair twice, of which the better score counts; one without an end.
+    write("links.csv", "left,right,score\n1,a,1.0\n2,b,0.9\n2,b,0.5\n3,c,0.8\n4,x,0.75\n5,,0.9\n");
+    write("truth.csv", "ours,theirs\n1,a\n2,b\n4,d\n9,z\n1,a\n");
+    let found = lines(folder.path(), "evaluate links.csv truth.csv");
+    assert_eq!(found[0], "threshold,links,true_links,true_pairs,precision,recall,f1");
+    assert_eq!(found[1], "1.0,1,1,4,1.0,0.25,0.4");
+    let at =
+        |threshold: &str| found.iter().find(|line| line.starts_with(threshold)).unwrap().as_str();
+    assert_eq!(at("0.9,"), "0.9,2,2,4,1.0,0.5,0.6666666666666666");
+    assert_eq!(at("0.8,"), "0.8,3,2,4,0.6666666666666666,0.5,0.5714285714285714");
+    assert_eq!(found.last().unwrap(), "0.75,4,2,4,0.5,0.5,0.5");
+    // Rows of one table, without scores, in either order.
+    write("pairs.csv", "a,b\n2,1\n3,4\n");
+    write("known.csv", "a,b\n1,2\n5,6\n");
+    assert_eq!(
+        lines(folder.path(), "evaluate pairs.csv known.csv --unordered"),
+        ["links,true_links,true_pairs,precision,recall,f1", "2,1,2,0.5,0.5,0.5"]
+    );
+    assert_eq!(lines(folder.path(), "evaluate pairs.csv known.csv")[1], "2,0,2,0.0,0.0,0.0");
+    write("one.csv", "a\n1\n");
+    let ran = job(folder.path(), "evaluate one.csv known.csv");
+    assert!(!ran.ok && ran.err.contains("the first two columns tell"), "{}", ran.err);
+    let ran = job(folder.path(), "evaluate links.csv truth.csv -o figures.csv");
+    assert!(ran.ok && ran.out.is_empty(), "{}", ran.err);
+    assert_eq!(
+        rows(folder.path(), "SELECT count(*) AS n FROM 'figures.csv'")[1],
+        (found.len() - 1).to_string()
+    );
+}
+
+#[test]
 fn spellings_are_folded_where_they_are_compared_alone() {
     let folder = tempfile::tempdir().expect("a folder");
     let names = ["Łódź  Ltd.", "lodz ltd", "O’Brien & Sons", "OBRIEN  SONS ", "Other"];

@@ -53,6 +53,12 @@ pub enum Job {
                             --on street,levenshtein_similarity,0.4 --at-least 0.7"
     )]
     Match(MatchArgs),
+    /// Hold links against true pairs: precision, recall and F1 by threshold
+    #[command(
+        disable_help_flag = true,
+        after_help = "Example:\n  simjoin evaluate links.csv truth.csv"
+    )]
+    Evaluate(EvaluateArgs),
     /// List the nearest rows of each row, of the same file or of another one
     #[command(
         disable_help_flag = true,
@@ -295,6 +301,20 @@ pub struct MatchArgs {
 }
 
 #[derive(Debug, Args)]
+pub struct EvaluateArgs {
+    /// File of the links: the first two columns tell the rows of a pair; with a column score, by threshold
+    pub links: PathBuf,
+    /// File of the true pairs: the first two columns tell the rows
+    pub truth: PathBuf,
+    /// A pair is the same in both orders: both rows are of one table
+    #[arg(long, help_heading = "What is true")]
+    pub unordered: bool,
+    #[allow(missing_docs, reason = "clap would print it")]
+    #[command(flatten)]
+    pub run: RunArgs,
+}
+
+#[derive(Debug, Args)]
 pub struct NearestArgs {
     /// File of the rows whose nearest ones are listed; - for standard input, as CSV
     pub file: PathBuf,
@@ -332,12 +352,14 @@ impl Job {
             Self::Link(args) => &args.run,
             Self::Match(args) => &args.run,
             Self::Nearest(args) => &args.run,
+            Self::Evaluate(args) => &args.run,
         }
     }
 
     /// The files that it reads.
     pub(super) fn files(&self) -> Vec<&PathBuf> {
         match self {
+            Self::Evaluate(args) => vec![&args.links, &args.truth],
             Self::Dedupe(args) => vec![&args.file],
             Self::Pairs(args) => vec![&args.file],
             Self::Clusters(args) => vec![&args.file],
@@ -349,8 +371,8 @@ impl Job {
     }
 
     /// What is similar.
-    pub(super) fn question(&self) -> &QuestionArgs {
-        match self {
+    pub(super) fn question(&self) -> Option<&QuestionArgs> {
+        Some(match self {
             Self::Dedupe(args) => &args.question,
             Self::Pairs(args) => &args.question,
             Self::Clusters(args) => &args.question,
@@ -358,7 +380,8 @@ impl Job {
             Self::Link(args) => &args.question,
             Self::Match(args) => &args.question,
             Self::Nearest(args) => &args.question,
-        }
+            Self::Evaluate(_) => return None,
+        })
     }
 
     /// What is told of pairs of rows.
@@ -366,7 +389,7 @@ impl Job {
         match self {
             Self::Dedupe(args) => Some(&args.pair),
             Self::Pairs(args) => Some(&args.pair),
-            Self::Clusters(_) | Self::Thresholds(_) => None,
+            Self::Clusters(_) | Self::Thresholds(_) | Self::Evaluate(_) => None,
             Self::Link(args) => Some(&args.pair),
             Self::Match(args) => Some(&args.pair),
             Self::Nearest(args) => Some(&args.pair),

@@ -8,25 +8,20 @@ use datafusion::prelude::ident;
 use simjoin_files as files;
 use simjoin_session::errors::{self, SessionError};
 use simjoin_session::verbs::{
-    AtThreshold, Direction, FOUND, How, Question, ROW, Verb, VerbError, VerbTable, number_rows,
-    quoted, suggestion,
+    AtThreshold, Direction, Evaluation, FOUND, How, JUDGED, Question, ROW, Verb, VerbError,
+    VerbTable, number_rows, quoted, suggestion,
 };
 
 use super::exec::Shell;
 use super::output::Stdout;
 use super::output::print_line;
-use super::verb_args::{Job, RunArgs};
+use super::verb_args::{Job, QuestionArgs, RunArgs};
 
 /// Runs a job, or prints its statements.
 pub(super) async fn run(shell: &mut Shell, job: &Job) -> Result<(), SessionError> {
-    let args = job.question();
-    let question =
-        Question::parse(&args.on, args.measure.as_deref(), args.tokenizer.as_deref(), &args.key);
-    let question = Question {
-        at_least: args.at_least,
-        at_most: args.at_most,
-        fold: args.fold.clone(),
-        ..question.or_else(refuse)?
+    let question = match job.question() {
+        Some(args) => question_of(args)?,
+        None => Question::default(),
     };
     let id = job.pair().and_then(|pair| pair.id.as_deref());
     let id = id.map(|id| Question::parse(&[id.to_string()], None, None, &[]));
@@ -60,6 +55,50 @@ pub(super) async fn run(shell: &mut Shell, job: &Job) -> Result<(), SessionError
     run_verb(shell, job, (&question, &id), [first, last], loads).await
 }
 
+/// The question that arguments ask.
+fn question_of(args: &QuestionArgs) -> Result<Question, SessionError> {
+    let QuestionArgs { on, measure, tokenizer, key, at_least, at_most, fold } = args;
+    let question = Question::parse(on, measure.as_deref(), tokenizer.as_deref(), key);
+    let question = question.or_else(refuse)?;
+    Ok(Question { at_least: *at_least, at_most: *at_most, fold: fold.clone(), ..question })
+}
+
+/// Holds links against true pairs.
+async fn evaluate(
+    shell: &mut Shell,
+    [links, truth]: [&VerbTable; 2],
+    is_unordered: bool,
+    run: &RunArgs,
+    loads: Vec<String>,
+) -> Result<(), SessionError> {
+    let evaluation = Evaluation { links, truth, is_unordered };
+    let statements = evaluation.judge().or_else(refuse)?;
+    if run.explain {
+        let all = loads.into_iter().chain(statements).chain([Evaluation::told(&[])]);
+        return print_line(Stdout, &all.map(|sql| format!("{sql};\n")).collect::<String>());
+    }
+    for sql in &statements {
+        run_beside(shell, sql).await?;
+    }
+    let mut thresholds = vec![];
+    if evaluation.has_scores() {
+        let ends = format!("SELECT min(score), max(score) FROM {JUDGED}");
+        let ends = shell.ctx.sql(&ends).await?.collect().await?;
+        let end = |column: usize| {
+            let column = ends.first()?.column(column).as_primitive_opt::<Float64Type>()?;
+            column.iter().next().flatten()
+        };
+        if let (Some(least), Some(greatest)) = (end(0), end(1)) {
+            thresholds = Evaluation::thresholds(least, greatest);
+        }
+    }
+    let answer = Evaluation::told(&thresholds);
+    match &run.output {
+        Some(file) => run_beside(shell, &copy(&answer, file)?).await,
+        None => run_told(shell, &answer).await,
+    }
+}
+
 async fn run_verb(
     shell: &mut Shell,
     job: &Job,
@@ -70,6 +109,9 @@ async fn run_verb(
     let show = job.pair().and_then(|pair| pair.show.as_deref());
     let verb = Verb { question, tables, id: id.as_ref(), show };
     let run = job.run_args();
+    if let Job::Evaluate(args) = job {
+        return evaluate(shell, tables, args.unordered, run, loads).await;
+    }
     let mut statements = if run.explain { loads } else { vec![] };
     let mut audit = None;
     let answer = match job {
@@ -77,6 +119,7 @@ async fn run_verb(
         Job::Clusters(args) => verb.clusters(args.grouped),
         Job::Link(args) => verb.link(args.how.into()),
         Job::Match(_) => verb.matched(),
+        Job::Evaluate(_) => return Ok(()),
         Job::Nearest(args) => {
             let how = if args.all { How::Left } else { How::Inner };
             let direction = match &args.others {

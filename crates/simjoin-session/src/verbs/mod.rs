@@ -10,6 +10,7 @@
 
 mod compared;
 mod condition;
+mod evaluate;
 mod fold;
 mod measures;
 mod numbered;
@@ -20,6 +21,7 @@ mod tests;
 mod thresholds;
 
 pub use compared::{ComparedColumn, Question};
+pub use evaluate::{Evaluation, JUDGED};
 pub use fold::Fold;
 pub use numbered::number_rows;
 pub use statements::{Direction, FOUND, How, Keep, Verb};
