@@ -104,6 +104,50 @@ fn weights_make_the_sum_of_sql() {
     assert_eq!(found, expected);
 }
 
+/// Names with quotes, commas and equals signs are reached; a file that is read in parts has the same numbers of rows in
+/// the statements that are shown; a job that fails leaves the file of the result as it was.
+#[test]
+fn names_numbers_and_files_are_safe() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path();
+    fs::write(path.join("t.csv"), "\"q\"\"u'o\",\"a,b=c\"\nxyz,1\nxyz,2\n").unwrap();
+    let names = [
+        "dedupe",
+        "t.csv",
+        "--on",
+        "\"q\"\"u'o\"",
+        "--keep",
+        "max:\"a,b=c\"",
+        "--at-least",
+        "1",
+        "-q",
+    ];
+    let ran = run(path, &[&names[..], &["--format", "csv"]].concat());
+    assert!(ran.ok && ran.out == "\"q\"\"u'o\",\"a,b=c\"\nxyz,2\n", "{} {}", ran.out, ran.err);
+    let shown =
+        ["pairs", "t.csv", "--on", "\"q\"\"u'o\"", "--show", "\"a,b=c\"", "-q", "--format", "csv"];
+    assert!(run(path, &shown).out.ends_with("1,2,1.0,1,2\n"));
+
+    let sql = "COPY (SELECT i AS id, concat('name ', (i * 7919) % 90001) AS name, md5(CAST(i AS VARCHAR)) AS other, \
+               md5(CAST(i + 1 AS VARCHAR)) AS more FROM generate_series(1, 150000) AS t(i) ORDER BY i) TO 'large.csv'";
+    assert!(run(path, &["-q", "-c", sql]).ok);
+    assert!(fs::metadata(path.join("large.csv")).unwrap().len() > 11 << 20);
+    let line = "dedupe large.csv --on name --tokenizer words --at-least 1 --keep last";
+    assert!(job(path, &format!("{line} -o kept.parquet --audit dropped.csv")).ok);
+    let shown = job(path, &format!("{line} -o kept2.parquet --audit dropped2.csv --explain"));
+    let ran = run(path, &["-q", "-c", &shown.out]);
+    assert!(ran.ok, "{}", ran.err);
+    let read = |file: &str| fs::read_to_string(path.join(file)).unwrap();
+    assert!(read("dropped.csv").lines().count() > 50_000);
+    assert!(read("dropped.csv") == read("dropped2.csv"), "the numbers of rows differ");
+
+    fs::write(path.join("kept.csv"), "as it was\n").unwrap();
+    let ran = job(path, &format!("{line} -o kept.csv -m 1m"));
+    assert!(!ran.ok && read("kept.csv") == "as it was\n", "{}", ran.err);
+    let left = fs::read_dir(path).unwrap().map(|entry| entry.unwrap().file_name());
+    assert!(left.into_iter().all(|name| !name.to_string_lossy().starts_with('.')));
+}
+
 /// A file of many batches, whose rows repeat with small changes.
 fn many(folder: &Path) {
     let sql = "COPY (SELECT i AS id, concat('name ', (i * 7919) % 4001, ' of ', i % 3) AS name, \
@@ -363,6 +407,8 @@ fn mistakes_say_what_would_work() {
         ("pairs t.csv --on name --measure overlap --at-least 0", "counts common elements"),
         ("pairs t.csv --on name -o pairs.xlsx", "name it .csv, .json, .parquet or .arrow"),
         ("pairs t.csv --on name -o pairs", "name it .csv"),
+        ("dedupe t.csv --on name -o x.csv --audit x.csv", "name one file"),
+        ("pairs t.csv --on name --show \"name", "a double quote is not closed"),
         ("pairs t.csv --on \"name", "a double quote is not closed"),
         ("pairs none.csv --on name", "none.csv"),
         (

@@ -133,6 +133,13 @@ fn run_job(job: Job) -> Result<(), SessionError> {
         let ctx = session::build(&session, None)?;
         let limits = Limits::new(&session, &ctx);
         let mut shell = Shell::new(ctx, run.print_options(), statements, interrupt, limits);
+        if let Some(limit) = run.memory_limit {
+            // Results are sorted: DataFusion sets ten megabytes aside for each partition.
+            let bytes = (limit / 64).clamp(64 << 10, 10 << 20);
+            let options = "datafusion.execution.sort_spill_reservation_bytes";
+            let state = shell.ctx.state_ref();
+            state.write().config_mut().options_mut().set(options, &bytes.to_string())?;
+        }
         verbs::run(&mut shell, &job).await
     })
 }

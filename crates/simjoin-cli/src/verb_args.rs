@@ -77,7 +77,7 @@ pub struct QuestionArgs {
     #[arg(long, value_name = "COLUMN", required = true)]
     pub on: Vec<String>,
 
-    /// Least similarity, or least weighted sum [default: 0.8, 0.9 of jaro and of vectors]
+    /// Least similarity, or least weighted sum [default: 0.8, 0.9 of jaro and of vectors; nearest: none]
     #[arg(long, value_name = "NUMBER", allow_negative_numbers = true)]
     pub at_least: Option<f64>,
 
@@ -112,8 +112,8 @@ pub struct PairArgs {
     pub id: Option<String>,
 
     /// Columns to give of both rows, between commas [default: the compared ones]
-    #[arg(long, value_name = "COLUMNS", value_delimiter = ',')]
-    pub show: Option<Vec<String>>,
+    #[arg(long, value_name = "COLUMNS")]
+    pub show: Option<String>,
 }
 
 /// The rows without a partner that a result has.

@@ -9,7 +9,7 @@ use simjoin_files as files;
 use simjoin_session::errors::{self, SessionError};
 use simjoin_session::verbs::{
     AtThreshold, Direction, Evaluation, FOUND, How, JUDGED, Question, ROW, Verb, VerbError,
-    VerbTable, number_rows, quoted, suggestion,
+    VerbTable, names, number_rows, quoted, suggestion,
 };
 
 use super::exec::Shell;
@@ -74,7 +74,7 @@ async fn evaluate(
     let evaluation = Evaluation { links, truth, is_unordered };
     let statements = evaluation.judge().or_else(refuse)?;
     if run.explain {
-        let all = loads.into_iter().chain(statements).chain([Evaluation::told(&[])]);
+        let all = in_order(loads).into_iter().chain(statements).chain([Evaluation::told(&[])]);
         return print_line(Stdout, &all.map(|sql| format!("{sql};\n")).collect::<String>());
     }
     for sql in &statements {
@@ -94,7 +94,7 @@ async fn evaluate(
     }
     let answer = Evaluation::told(&thresholds);
     match &run.output {
-        Some(file) => run_beside(shell, &copy(&answer, file)?).await,
+        Some(file) => write(shell, &answer, file).await,
         None => run_told(shell, &answer).await,
     }
 }
@@ -106,13 +106,14 @@ async fn run_verb(
     tables: [&VerbTable; 2],
     loads: Vec<String>,
 ) -> Result<(), SessionError> {
-    let show = job.pair().and_then(|pair| pair.show.as_deref());
-    let verb = Verb { question, tables, id: id.as_ref(), show };
+    let show = job.pair().and_then(|pair| pair.show.as_deref()).map(names);
+    let show = show.transpose().or_else(refuse)?;
+    let verb = Verb { question, tables, id: id.as_ref(), show: show.as_deref() };
     let run = job.run_args();
     if let Job::Evaluate(args) = job {
         return evaluate(shell, tables, args.unordered, run, loads).await;
     }
-    let mut statements = if run.explain { loads } else { vec![] };
+    let mut statements = if run.explain { in_order(loads) } else { vec![] };
     let mut audit = None;
     let answer = match job {
         Job::Pairs(_) => verb.pairs(),
@@ -136,28 +137,39 @@ async fn run_verb(
         Job::Dedupe(args) => {
             statements.extend(verb.deduplicate(&args.keep).or_else(refuse)?);
             if let Some(file) = &args.audit {
-                audit = Some(copy(&verb.audit().or_else(refuse)?, file)?);
+                audit = Some((verb.audit().or_else(refuse)?, file.as_path()));
             }
             Ok(verb.kept())
         }
     };
     let answer = answer.or_else(refuse)?;
-    let answer = match &run.output {
-        Some(file) => copy(&answer, file)?,
-        None => answer,
-    };
+    if run.output.is_some() && run.output.as_deref() == audit.as_ref().map(|(_, file)| *file) {
+        return Err(SessionError::Usage(
+            "-o and --audit name one file, which would have the dropped rows alone".to_string(),
+        ));
+    }
     if run.explain {
+        let written = |sql: &str, file: &Path| copy(sql, file, file);
+        let answer = match &run.output {
+            Some(file) => written(&answer, file)?,
+            None => answer,
+        };
+        let audit = audit.map(|(sql, file)| written(&sql, file)).transpose()?;
         let all = statements.iter().chain([&answer]).chain(&audit);
         return print_line(Stdout, &all.map(|sql| format!("{sql};\n")).collect::<String>());
+    }
+    for file in run.output.as_deref().into_iter().chain(audit.as_ref().map(|(_, file)| *file)) {
+        check_format(file)?;
     }
     for sql in &statements {
         run_beside(shell, sql).await?;
     }
-    for sql in [&answer].into_iter().chain(&audit) {
-        match sql.starts_with("COPY ") {
-            true => run_beside(shell, sql).await?,
-            false => run_told(shell, sql).await?,
-        }
+    match &run.output {
+        Some(file) => write(shell, &answer, file).await?,
+        None => run_told(shell, &answer).await?,
+    }
+    if let Some((sql, file)) = &audit {
+        write(shell, sql, file).await?;
     }
     match job {
         Job::Dedupe(_) if !run.quiet => tell_kept(shell).await?,
@@ -242,17 +254,51 @@ async fn schema_of(shell: &Shell, source: &str, path: &str) -> Result<Schema, Se
     Ok(frame.schema().as_arrow().clone())
 }
 
-/// A statement that writes the rows of a query into a file.
-fn copy(query: &str, file: &Path) -> Result<String, SessionError> {
-    let path = files::path_of_os(file)?.display().to_string();
+/// Checks that a name says a format that can be written.
+fn check_format(file: &Path) -> Result<(), SessionError> {
     let end = file.extension().map(|end| end.to_string_lossy().to_ascii_lowercase());
     let has_format = end.is_some_and(|end| !["xlsx", "xls", "ods", "txt"].contains(&end.as_str()));
-    if !has_format && !path.starts_with("/dev/") {
-        return Err(SessionError::Usage(format!(
-            "{path}: the name says no format that can be written: name it .csv, .json, .parquet or .arrow"
-        )));
+    match has_format || file.starts_with("/dev") {
+        true => Ok(()),
+        false => Err(SessionError::Usage(format!(
+            "{}: the name says no format that can be written: name it .csv, .json, .parquet or .arrow",
+            file.display()
+        ))),
     }
+}
+
+/// A statement that writes the rows of a query for a file into another one.
+fn copy(query: &str, file: &Path, to: &Path) -> Result<String, SessionError> {
+    check_format(file)?;
+    let path = files::path_of_os(to)?.display().to_string();
     Ok(format!("COPY ({query}) TO '{}'", path.replace('\'', "''")))
+}
+
+/// Writes the rows of a query into a file, which stays as it was until all of them are there.
+async fn write(shell: &mut Shell, query: &str, file: &Path) -> Result<(), SessionError> {
+    let name = file.file_name().map(|name| name.to_string_lossy().into_owned());
+    let is_file = match file.symlink_metadata() {
+        Ok(found) => found.is_file(),
+        Err(_) => true,
+    };
+    let Some(name) = name.filter(|_| is_file) else {
+        return run_beside(shell, &copy(query, file, file)?).await;
+    };
+    let aside = file.with_file_name(format!(".simjoin-{}-{name}", std::process::id()));
+    let written = run_beside(shell, &copy(query, file, &aside)?).await;
+    let moved = written.and_then(|()| std::fs::rename(&aside, file).map_err(SessionError::Io));
+    if moved.is_err() {
+        // It may not be there.
+        let _ = std::fs::remove_file(&aside);
+    }
+    moved
+}
+
+/// The statements that read files, whose rows are numbered in their order.
+fn in_order(loads: Vec<String>) -> Vec<String> {
+    const PARTITIONS: &str = "datafusion.execution.target_partitions";
+    let first = format!("SET {PARTITIONS} = 1");
+    [first].into_iter().chain(loads).chain([format!("RESET {PARTITIONS}")]).collect()
 }
 
 /// Runs a statement without telling of its rows and its time.
@@ -295,9 +341,6 @@ fn order_of(question: &Question) -> &'static str {
 
 /// Tells which threshold may be the one, and why.
 async fn tell_suggestion(shell: &Shell, answer: &str) -> Result<(), SessionError> {
-    if answer.starts_with("COPY ") {
-        return Ok(());
-    }
     let mut steps = vec![];
     for batch in shell.ctx.sql(answer).await?.collect().await? {
         let thresholds = batch.column(0).as_primitive::<Float64Type>();

@@ -150,14 +150,31 @@ fn split(text: &str, separator: char) -> Option<Vec<String>> {
 
 /// The names of a column in both tables.
 fn pair(text: &str) -> Option<[String; 2]> {
-    let name = |text: &String| {
-        let text = text.trim();
-        let inner = text.strip_prefix('"').and_then(|text| text.strip_suffix('"')).unwrap_or(text);
-        (!inner.is_empty()).then(|| inner.to_string())
-    };
+    let name = |text: &String| Some(unquoted(text)).filter(|name| !name.is_empty());
     match split(text, '=')?.as_slice() {
         [both] => name(both).map(|both| [both.clone(), both]),
         [left, right] => Some([name(left)?, name(right)?]),
         _ => None,
+    }
+}
+
+/// A name without the double quotes around it, inside of which two stand for one.
+pub(super) fn unquoted(text: &str) -> String {
+    let text = text.trim();
+    match text.strip_prefix('"').and_then(|text| text.strip_suffix('"')) {
+        Some(inner) => inner.replace("\"\"", "\""),
+        None => text.to_string(),
+    }
+}
+
+/// The names of columns between commas that stand outside of double quotes.
+///
+/// # Errors
+///
+/// When a double quote is not closed.
+pub fn names(text: &str) -> Result<Vec<String>> {
+    match split(text, ',') {
+        Some(names) => Ok(names.iter().map(|name| unquoted(name)).collect()),
+        None => Err(VerbError::new(format!("{text}: a double quote is not closed"))),
     }
 }

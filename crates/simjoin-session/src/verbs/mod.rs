@@ -20,7 +20,7 @@ mod table;
 mod tests;
 mod thresholds;
 
-pub use compared::{ComparedColumn, Question};
+pub use compared::{ComparedColumn, Question, names};
 pub use evaluate::{Evaluation, JUDGED};
 pub use fold::Fold;
 pub use numbered::number_rows;

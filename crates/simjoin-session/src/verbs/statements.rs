@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::compared::Question;
+use super::compared::{Question, unquoted};
 use super::condition::Condition;
 use super::table::VerbTable;
 use super::{ROW, Result, VerbError, quoted};
@@ -29,8 +29,8 @@ impl std::str::FromStr for Keep {
 
     fn from_str(text: &str) -> std::result::Result<Self, String> {
         Ok(match text.split_once(':') {
-            Some(("max", column)) if !column.is_empty() => Self::Max(column.to_string()),
-            Some(("min", column)) if !column.is_empty() => Self::Min(column.to_string()),
+            Some(("max", column)) if !column.is_empty() => Self::Max(unquoted(column)),
+            Some(("min", column)) if !column.is_empty() => Self::Min(unquoted(column)),
             None if text == "first" => Self::First,
             None if text == "last" => Self::Last,
             None if text == "longest" => Self::Longest,
