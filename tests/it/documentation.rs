@@ -54,7 +54,7 @@ fn the_readme_is_short() {
 
 /// The first screen shows what the command prints.
 #[test]
-fn the_readme_shows_what_a_job_prints() {
+fn the_readme_shows_what_a_verb_prints() {
     let shown = blocks("README.md", "text");
     let [shown] = shown.as_slice() else { panic!("{shown:?}") };
     let (command, printed) = shown.split_once('\n').expect("a command and its output");
@@ -223,9 +223,9 @@ mod commands {
             }
         }
         // These read the files of the repository, and write below `target`.
-        let jobs = super::blocks("docs/jobs.md", "sh");
-        assert_eq!(jobs.len(), 2, "{jobs:?}");
-        for block in jobs {
+        let verbs = super::blocks("docs/verbs.md", "sh");
+        assert_eq!(verbs.len(), 2, "{verbs:?}");
+        for block in verbs {
             let mut shell = Command::new("sh");
             shell.current_dir(super::root()).args(["-ec", &block]).env("PATH", &path);
             let ran = shell.output().expect("a shell");

@@ -25,7 +25,6 @@ mod cli_deep;
 mod cli_errors;
 mod cli_files;
 mod cli_float_bounds;
-mod cli_jobs;
 mod cli_limits;
 mod cli_order;
 #[cfg(unix)]
@@ -37,6 +36,7 @@ mod cli_scripts;
 mod cli_signals;
 mod cli_terminal;
 mod cli_text_files;
+mod cli_verbs;
 mod cluster;
 mod counts;
 mod data;

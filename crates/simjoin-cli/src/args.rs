@@ -9,7 +9,7 @@ use simjoin_session::args::SessionArgs;
 
 use super::cluster_args::Process;
 use super::output::{Format, PrintOptions};
-use super::verb_args::Job;
+use super::verb_args::VerbCommand;
 use simjoin_session::table::{Expanded, MaxRows, TableWidth};
 
 /// The sub-commands.
@@ -17,7 +17,7 @@ use simjoin_session::table::{Expanded, MaxRows, TableWidth};
 pub enum Task {
     #[allow(missing_docs, reason = "clap would print it")]
     #[command(flatten)]
-    Job(Job),
+    Verb(VerbCommand),
     #[allow(missing_docs, reason = "clap would print it")]
     #[command(flatten)]
     Process(Process),

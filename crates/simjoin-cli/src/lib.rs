@@ -65,7 +65,7 @@ use args::{Args, Task};
 use exec::Shell;
 use interrupt::Interrupt;
 use output::Stdout;
-use verb_args::Job;
+use verb_args::VerbCommand;
 
 use simjoin_files as files;
 use simjoin_files::storage::ProcessDir;
@@ -87,25 +87,25 @@ pub fn run<A: Into<OsString> + Clone>(
         Stdout::is_missing();
     }
     files::quiet_panics();
-    let job = match args.task.take() {
+    let verb = match args.task.take() {
         Some(Task::Process(process)) => {
             return match cluster::run(process) {
                 Ok(()) => 0,
                 Err(error) => report(&error),
             };
         }
-        Some(Task::Job(job)) => Some(job),
+        Some(Task::Verb(verb)) => Some(verb),
         None => None,
     };
-    let limit = match &job {
-        Some(job) => job.run_args().memory_limit,
+    let limit = match &verb {
+        Some(verb) => verb.run_args().memory_limit,
         None => args.session.memory_limit,
     };
     if limit.is_some() {
         spare_memory();
     }
-    let ended = match job {
-        Some(job) => run_job(job),
+    let ended = match verb {
+        Some(verb) => run_verb(verb),
         None => run_session(args),
     };
     // A thread in a long call of a function keeps the session, and with it its folders.
@@ -124,11 +124,11 @@ fn run_session(args: Args) -> Result<(), SessionError> {
     threads::run_shell(move |statements| run_args(args, interactive, statements, interrupt))
 }
 
-/// Runs a job.
-fn run_job(job: Job) -> Result<(), SessionError> {
+/// Runs a verb.
+fn run_verb(verb: VerbCommand) -> Result<(), SessionError> {
     let interrupt = Interrupt::listen(false).map_err(SessionError::Io)?;
     threads::run_shell(move |statements| async move {
-        let run = job.run_args();
+        let run = verb.run_args();
         let session = run.session();
         let ctx = session::build(&session, None)?;
         let limits = Limits::new(&session, &ctx);
@@ -140,7 +140,7 @@ fn run_job(job: Job) -> Result<(), SessionError> {
             let state = shell.ctx.state_ref();
             state.write().config_mut().options_mut().set(options, &bytes.to_string())?;
         }
-        verbs::run(&mut shell, &job).await
+        verbs::run(&mut shell, &verb).await
     })
 }
 

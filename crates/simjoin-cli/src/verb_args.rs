@@ -1,4 +1,4 @@
-//! The sub-commands that do a whole job: near-duplicates, groups, links, nearest rows.
+//! The sub-commands that do a whole job over files: near-duplicates, groups, links, nearest rows.
 
 use std::path::PathBuf;
 
@@ -10,9 +10,9 @@ use simjoin_session::verbs::{Fold, How, Keep};
 
 use super::output::{Format, PrintOptions};
 
-/// The jobs.
+/// The verbs.
 #[derive(Debug, Subcommand)]
-pub enum Job {
+pub enum VerbCommand {
     /// Drop near-duplicates: of similar rows one stays
     #[command(
         disable_help_flag = true,
@@ -140,7 +140,7 @@ impl From<Unpaired> for How {
     }
 }
 
-/// Where results go, and how a job runs.
+/// Where results go, and how a verb runs.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Running")]
 pub struct RunArgs {
@@ -341,8 +341,8 @@ pub struct NearestArgs {
     pub run: RunArgs,
 }
 
-impl Job {
-    /// Where the result goes, and how the job runs.
+impl VerbCommand {
+    /// Where the result goes, and how the verb runs.
     pub(super) fn run_args(&self) -> &RunArgs {
         match self {
             Self::Dedupe(args) => &args.run,

@@ -1,4 +1,4 @@
-//! Whole jobs from the command line: a file in, its statements, a result out.
+//! Verbs from the command line: a file in, its statements, a result out.
 
 use std::path::Path;
 
@@ -15,25 +15,25 @@ use simjoin_session::verbs::{
 use super::exec::Shell;
 use super::output::Stdout;
 use super::output::print_line;
-use super::verb_args::{Job, QuestionArgs, RunArgs};
+use super::verb_args::{QuestionArgs, RunArgs, VerbCommand};
 
-/// Runs a job, or prints its statements.
-pub(super) async fn run(shell: &mut Shell, job: &Job) -> Result<(), SessionError> {
-    let question = match job.question() {
+/// Runs a verb, or prints its statements.
+pub(super) async fn run(shell: &mut Shell, command: &VerbCommand) -> Result<(), SessionError> {
+    let question = match command.question() {
         Some(args) => question_of(args)?,
         None => Question::default(),
     };
-    let id = job.pair().and_then(|pair| pair.id.as_deref());
+    let id = command.pair().and_then(|pair| pair.id.as_deref());
     let id = id.map(|id| Question::parse(&[id.to_string()], None, None, &[]));
     let id = id.transpose().or_else(refuse)?.and_then(|mut id| id.on.pop());
     let id = id.map(|id| [id.left, id.right]);
-    let files = job.files();
+    let files = command.files();
     let mut tables = vec![];
     let mut loads = vec![];
     for (side, file) in files.iter().enumerate() {
         let name = table_name(file, &tables);
         let (source, path) = source_of(file)?;
-        let schema = match job.run_args().explain {
+        let schema = match command.run_args().explain {
             true => schema_of(shell, &source, &path).await?,
             false => read(shell, (&name, &source), &path).await?,
         };
@@ -44,15 +44,15 @@ pub(super) async fn run(shell: &mut Shell, job: &Job) -> Result<(), SessionError
             "CREATE TABLE {} AS SELECT row_number() OVER () AS {ROW}, *{columns} FROM {source}",
             quoted(table.name())
         ));
-        if !job.run_args().explain {
+        if !command.run_args().explain {
             fold(shell, &table, &columns).await?;
         }
         tables.push(table);
     }
     let [first, .., last] = tables.as_slice() else {
-        return run_verb(shell, job, (&question, &id), [&tables[0], &tables[0]], loads).await;
+        return run_verb(shell, command, (&question, &id), [&tables[0], &tables[0]], loads).await;
     };
-    run_verb(shell, job, (&question, &id), [first, last], loads).await
+    run_verb(shell, command, (&question, &id), [first, last], loads).await
 }
 
 /// The question that arguments ask.
@@ -101,27 +101,27 @@ async fn evaluate(
 
 async fn run_verb(
     shell: &mut Shell,
-    job: &Job,
+    command: &VerbCommand,
     (question, id): (&Question, &Option<[String; 2]>),
     tables: [&VerbTable; 2],
     loads: Vec<String>,
 ) -> Result<(), SessionError> {
-    let show = job.pair().and_then(|pair| pair.show.as_deref()).map(names);
+    let show = command.pair().and_then(|pair| pair.show.as_deref()).map(names);
     let show = show.transpose().or_else(refuse)?;
     let verb = Verb { question, tables, id: id.as_ref(), show: show.as_deref() };
-    let run = job.run_args();
-    if let Job::Evaluate(args) = job {
+    let run = command.run_args();
+    if let VerbCommand::Evaluate(args) = command {
         return evaluate(shell, tables, args.unordered, run, loads).await;
     }
     let mut statements = if run.explain { in_order(loads) } else { vec![] };
     let mut audit = None;
-    let answer = match job {
-        Job::Pairs(_) => verb.pairs(),
-        Job::Clusters(args) => verb.clusters(args.grouped),
-        Job::Link(args) => verb.link(args.how.into()),
-        Job::Match(_) => verb.matched(),
-        Job::Evaluate(_) => return Ok(()),
-        Job::Nearest(args) => {
+    let answer = match command {
+        VerbCommand::Pairs(_) => verb.pairs(),
+        VerbCommand::Clusters(args) => verb.clusters(args.grouped),
+        VerbCommand::Link(args) => verb.link(args.how.into()),
+        VerbCommand::Match(_) => verb.matched(),
+        VerbCommand::Evaluate(_) => return Ok(()),
+        VerbCommand::Nearest(args) => {
             let how = if args.all { How::Left } else { How::Inner };
             let direction = match &args.others {
                 Some(_) => Direction::Across,
@@ -129,12 +129,12 @@ async fn run_verb(
             };
             verb.nearest(args.count as usize, args.with_ties, how, direction)
         }
-        Job::Thresholds(args) => {
+        VerbCommand::Thresholds(args) => {
             let (finding, told) = verb.thresholds(args.step).or_else(refuse)?;
             statements.extend(finding);
             Ok(format!("SELECT * FROM ({told}) ORDER BY threshold{}", order_of(question)))
         }
-        Job::Dedupe(args) => {
+        VerbCommand::Dedupe(args) => {
             statements.extend(verb.deduplicate(&args.keep).or_else(refuse)?);
             if let Some(file) = &args.audit {
                 audit = Some((verb.audit().or_else(refuse)?, file.as_path()));
@@ -171,12 +171,12 @@ async fn run_verb(
     if let Some((sql, file)) = &audit {
         write(shell, sql, file).await?;
     }
-    match job {
-        Job::Dedupe(_) if !run.quiet => tell_kept(shell).await?,
-        Job::Thresholds(_) if !run.quiet => tell_suggestion(shell, &answer).await?,
+    match command {
+        VerbCommand::Dedupe(_) if !run.quiet => tell_kept(shell).await?,
+        VerbCommand::Thresholds(_) if !run.quiet => tell_suggestion(shell, &answer).await?,
         _ => {}
     }
-    tell_files(run, audit.is_some(), job)
+    tell_files(run, audit.is_some(), command)
 }
 
 /// The error of words that do not go together.
@@ -358,14 +358,14 @@ async fn tell_suggestion(shell: &Shell, answer: &str) -> Result<(), SessionError
     Ok(())
 }
 
-fn tell_files(run: &RunArgs, has_audit: bool, job: &Job) -> Result<(), SessionError> {
+fn tell_files(run: &RunArgs, has_audit: bool, command: &VerbCommand) -> Result<(), SessionError> {
     if run.quiet {
         return Ok(());
     }
     if let Some(file) = &run.output {
         errors::tell(&format!("result: {}", file.display()));
     }
-    if let (true, Job::Dedupe(args)) = (has_audit, job)
+    if let (true, VerbCommand::Dedupe(args)) = (has_audit, command)
         && let Some(file) = &args.audit
     {
         errors::tell(&format!("dropped rows: {}", file.display()));

@@ -14,7 +14,7 @@
 //! looks for probable mistakes ([`warnings`], [`tokenizers`], [`nan`]). [`errors`] turns an error into
 //! one line and a hint ([`hints`], [`meanings`]). [`analyze`] explains the time of a plan that has run
 //! ([`phases`], [`summary`]); [`progress`] tells how far it is; [`table`] lays out rows, without
-//! characters that a terminal would obey ([`escape`]). [`verbs`] writes the statements of whole jobs.
+//! characters that a terminal would obey ([`escape`]). [`verbs`] writes the statements of whole jobs over tables.
 //!
 //! Programs in other languages open a [`host::Host`]. The other modules serve the command line, and
 //! change without notice.

@@ -1,4 +1,4 @@
-//! Jobs in one call: near-duplicates, groups, links and neighbours of the rows of tables, as statements of SQL.
+//! Verbs: near-duplicates, groups, links and neighbours of the rows of tables, as statements of SQL.
 //!
 //! ```text
 //! words of the user ─► compared: columns, measures, weights ─┐
@@ -31,10 +31,10 @@ pub use thresholds::{AtThreshold, suggestion};
 /// The column of the number of a row, from 1 on.
 pub const ROW: &str = "__simjoin_row";
 
-/// The beginning of the names of columns that a job adds to its tables.
+/// The beginning of the names of columns that a verb adds to its tables.
 const OWN: &str = "__simjoin_";
 
-/// A mistake in the words of a job, and what would work.
+/// A mistake in the words of a verb, and what would work.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VerbError {
     /// The mistake.
@@ -53,7 +53,7 @@ impl VerbError {
     }
 }
 
-/// The result of reading the words of a job.
+/// The result of reading the words of a verb.
 pub type Result<T> = std::result::Result<T, VerbError>;
 
 /// A name as SQL has it.

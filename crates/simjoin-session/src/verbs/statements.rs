@@ -1,4 +1,4 @@
-//! The statements of each job.
+//! The statements of each verb.
 
 use std::fmt;
 
@@ -71,7 +71,7 @@ pub const FOUND: &str = "__simjoin_found";
 const RANKED: &str = "__simjoin_ranked";
 const PLACE: &str = "__simjoin_place";
 
-/// A job: what is asked of which tables, and what of the rows is told.
+/// A verb: what is asked of which tables, and what of the rows is told.
 #[derive(Debug)]
 pub struct Verb<'a> {
     /// The rows that are similar.

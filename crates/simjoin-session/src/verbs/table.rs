@@ -1,11 +1,11 @@
-//! The tables of a job, by their columns.
+//! The tables of a verb, by their columns.
 
 use arrow::datatypes::{DataType, Schema};
 use datafusion_simjoin::config::nearest;
 
 use super::{Fold, OWN, Question, Result, VerbError, quoted};
 
-/// A table of a job.
+/// A table of a verb.
 #[derive(Debug, Clone)]
 pub struct VerbTable {
     name: String,

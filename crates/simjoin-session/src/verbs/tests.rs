@@ -1,4 +1,4 @@
-//! Tests of the words of a job.
+//! Tests of the words of a verb.
 
 use std::sync::Arc;
 

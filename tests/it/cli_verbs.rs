@@ -1,17 +1,17 @@
-//! Jobs from the command line, against statements written by hand.
+//! Verbs of the command line, against statements written by hand.
 
 use std::fs;
 use std::path::Path;
 
 use crate::cli::{Ran, run, run_with_input};
 
-fn job(folder: &Path, line: &str) -> Ran {
+fn verb(folder: &Path, line: &str) -> Ran {
     run(folder, &line.split(' ').collect::<Vec<_>>())
 }
 
-/// The lines that a job prints as CSV.
+/// The lines that a verb prints as CSV.
 fn lines(folder: &Path, line: &str) -> Vec<String> {
-    let ran = job(folder, &format!("{line} -q --format csv"));
+    let ran = verb(folder, &format!("{line} -q --format csv"));
     assert!(ran.ok, "{line}: {}", ran.err);
     ran.out.lines().map(str::to_string).collect()
 }
@@ -105,7 +105,7 @@ fn weights_make_the_sum_of_sql() {
 }
 
 /// Names with quotes, commas and equals signs are reached; a file that is read in parts has the same numbers of rows in
-/// the statements that are shown; a job that fails leaves the file of the result as it was.
+/// the statements that are shown; a verb that fails leaves the file of the result as it was.
 #[test]
 fn names_numbers_and_files_are_safe() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -133,8 +133,8 @@ fn names_numbers_and_files_are_safe() {
     assert!(run(path, &["-q", "-c", sql]).ok);
     assert!(fs::metadata(path.join("large.csv")).unwrap().len() > 11 << 20);
     let line = "dedupe large.csv --on name --tokenizer words --at-least 1 --keep last";
-    assert!(job(path, &format!("{line} -o kept.parquet --audit dropped.csv")).ok);
-    let shown = job(path, &format!("{line} -o kept2.parquet --audit dropped2.csv --explain"));
+    assert!(verb(path, &format!("{line} -o kept.parquet --audit dropped.csv")).ok);
+    let shown = verb(path, &format!("{line} -o kept2.parquet --audit dropped2.csv --explain"));
     let ran = run(path, &["-q", "-c", &shown.out]);
     assert!(ran.ok, "{}", ran.err);
     let read = |file: &str| fs::read_to_string(path.join(file)).unwrap();
@@ -142,7 +142,7 @@ fn names_numbers_and_files_are_safe() {
     assert!(read("dropped.csv") == read("dropped2.csv"), "the numbers of rows differ");
 
     fs::write(path.join("kept.csv"), "as it was\n").unwrap();
-    let ran = job(path, &format!("{line} -o kept.csv -m 1m"));
+    let ran = verb(path, &format!("{line} -o kept.csv -m 1m"));
     assert!(!ran.ok && read("kept.csv") == "as it was\n", "{}", ran.err);
     let left = fs::read_dir(path).unwrap().map(|entry| entry.unwrap().file_name());
     assert!(left.into_iter().all(|name| !name.to_string_lossy().starts_with('.')));
@@ -161,7 +161,7 @@ fn rows_that_stay_and_rows_that_go_are_all_rows_in_their_order() {
     let folder = tempfile::tempdir().expect("a folder");
     many(folder.path());
     for (keep, is_first) in [("first", true), ("last", false), ("max:id", false)] {
-        let ran = job(
+        let ran = verb(
             folder.path(),
             &format!(
                 "dedupe many.csv --on name --tokenizer words --at-least 1 --keep {keep} -o kept.csv \
@@ -256,12 +256,12 @@ fn pipes_and_formats_are_those_of_statements() {
     assert_eq!(ran.out, "n\nabcd\nabce\n");
     fs::write(folder.path().join("t.csv"), text).unwrap();
     for file in ["kept.parquet", "kept.json", "kept.arrow"] {
-        let ran = job(folder.path(), &format!("dedupe t.csv --on n --at-least 1 -o {file}"));
+        let ran = verb(folder.path(), &format!("dedupe t.csv --on n --at-least 1 -o {file}"));
         assert!(ran.ok && ran.out.is_empty(), "{}", ran.err);
         assert_eq!(rows(folder.path(), &format!("SELECT count(*) AS c FROM '{file}'")), ["c", "2"]);
     }
     // The statements that are shown give the same.
-    let shown = job(folder.path(), "dedupe t.csv --on n --at-least 1 --keep last --explain");
+    let shown = verb(folder.path(), "dedupe t.csv --on n --at-least 1 --keep last --explain");
     assert!(shown.ok, "{}", shown.err);
     let ran = run(folder.path(), &["-q", "--format", "csv", "-c", &shown.out]);
     assert!(ran.ok && ran.out.ends_with("n\nabce\nabcd\n"), "{} {}", ran.out, ran.err);
@@ -283,7 +283,7 @@ fn thresholds_tell_what_each_one_gives() {
         assert_eq!(number(1), added, "{row}");
         let at = line.replace("0.6", cells[0]);
         assert_eq!(lines(root(), &format!("pairs {at}")).len() - 1, added, "{row}");
-        // The rows of groups, and the groups, as another job has them.
+        // The rows of groups, and the groups, as another verb has them.
         let grouped = lines(root(), &format!("clusters {at} --grouped"));
         assert_eq!(grouped.len() - 1, number(3), "{row}");
         let cluster = |line: &String| line.rsplit(',').nth(1).unwrap().to_string();
@@ -309,7 +309,7 @@ fn thresholds_tell_what_each_one_gives() {
         ("--on title --measure levenshtein", "no default threshold"),
         ("--on title --measure overlap --at-least 3", "no best score"),
     ] {
-        let ran = job(root(), &format!("thresholds {REFERENCES} {line}"));
+        let ran = verb(root(), &format!("thresholds {REFERENCES} {line}"));
         assert!(!ran.ok && ran.err.contains(text), "{line}: {}", ran.err);
     }
 }
@@ -338,9 +338,9 @@ fn links_are_held_against_the_truth() {
     );
     assert_eq!(lines(folder.path(), "evaluate pairs.csv known.csv")[1], "2,0,2,0.0,0.0,0.0");
     write("one.csv", "a\n1\n");
-    let ran = job(folder.path(), "evaluate one.csv known.csv");
+    let ran = verb(folder.path(), "evaluate one.csv known.csv");
     assert!(!ran.ok && ran.err.contains("the first two columns tell"), "{}", ran.err);
-    let ran = job(folder.path(), "evaluate links.csv truth.csv -o figures.csv");
+    let ran = verb(folder.path(), "evaluate links.csv truth.csv -o figures.csv");
     assert!(ran.ok && ran.out.is_empty(), "{}", ran.err);
     assert_eq!(
         rows(folder.path(), "SELECT count(*) AS n FROM 'figures.csv'")[1],
@@ -367,10 +367,10 @@ fn spellings_are_folded_where_they_are_compared_alone() {
     );
     let kept = lines(folder.path(), &folded.replace("pairs", "dedupe"));
     assert_eq!(kept, ["name", "Łódź  Ltd.", "O’Brien & Sons", "Other"]);
-    let shown = job(folder.path(), &format!("{folded} --explain"));
+    let shown = verb(folder.path(), &format!("{folded} --explain"));
     let ran = run(folder.path(), &["-q", "--format", "csv", "-c", &shown.out]);
     assert!(ran.ok && ran.out.contains("1,2,1.0,"), "{} {}", shown.out, ran.err);
-    let ran = job(folder.path(), &format!("{line} --fold case"));
+    let ran = verb(folder.path(), &format!("{line} --fold case"));
     assert!(!ran.ok && ran.err.contains("lower, accents, punctuation, spaces"), "{}", ran.err);
 }
 
@@ -417,7 +417,7 @@ fn mistakes_say_what_would_work() {
         ),
         ("dedupe t.csv --on name --keep max:age", "has no column age"),
     ] {
-        let ran = job(folder.path(), line);
+        let ran = verb(folder.path(), line);
         assert!(!ran.ok && ran.out.is_empty(), "{line}: {}", ran.out);
         assert!(ran.err.contains(text) && ran.err.starts_with("Error: "), "{line}: {}", ran.err);
     }
@@ -427,7 +427,7 @@ fn mistakes_say_what_would_work() {
         ("nearest t.csv --on name -k 0", "0 is not in 1.."),
         ("dedup t.csv --on name", "'dedupe'"),
     ] {
-        let ran = job(folder.path(), line);
+        let ran = verb(folder.path(), line);
         assert!(!ran.ok && ran.err.contains(text), "{line}: {}", ran.err);
     }
 }
