@@ -53,6 +53,7 @@ mod prompt;
 mod rows;
 mod script;
 mod verb_args;
+mod verb_files;
 mod verbs;
 
 use std::ffi::OsString;
