@@ -254,6 +254,18 @@ fn pipes_and_formats_are_those_of_statements() {
     );
     assert!(ran.ok, "{}", ran.err);
     assert_eq!(ran.out, "n\nabcd\nabce\n");
+    // Other programs read nothing but rows; what is told goes to standard error.
+    let told = run_with_input(
+        folder.path(),
+        &["dedupe", "-", "--on", "n", "--at-least", "1", "--format", "csv"],
+        text,
+    );
+    assert!(
+        told.out == ran.out && told.err.contains("2 of 3 rows stay"),
+        "{} {}",
+        told.out,
+        told.err
+    );
     fs::write(folder.path().join("t.csv"), text).unwrap();
     for file in ["kept.parquet", "kept.json", "kept.arrow"] {
         let ran = verb(folder.path(), &format!("dedupe t.csv --on n --at-least 1 -o {file}"));

@@ -189,7 +189,8 @@ impl RunArgs {
         PrintOptions {
             format: self.format,
             quiet: self.quiet,
-            counts: true,
+            // Other programs read nothing but rows.
+            counts: matches!(self.format, Format::Automatic | Format::Table),
             maxrows: self.maxrows,
             expanded: Expanded::Auto,
             columns: TableWidth::Auto,
