@@ -68,7 +68,7 @@ pub enum VerbCommand {
     Nearest(NearestArgs),
 }
 
-/// What is similar.
+/// The flags of the question which rows are similar.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "What is similar")]
 pub struct QuestionArgs {
@@ -103,7 +103,7 @@ pub struct QuestionArgs {
     pub key: Vec<String>,
 }
 
-/// What is told of pairs of rows.
+/// The flags of what is told of pairs of rows.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Result")]
 pub struct PairArgs {
@@ -121,11 +121,11 @@ pub struct PairArgs {
 pub enum Unpaired {
     /// None
     Inner,
-    /// Those of the first file
+    /// Rows of the first file
     Left,
-    /// Those of the second file
+    /// Rows of the second file
     Right,
-    /// Those of both files
+    /// Rows of both files
     Full,
 }
 
@@ -140,7 +140,7 @@ impl From<Unpaired> for How {
     }
 }
 
-/// Where results go, and how a verb runs.
+/// The flags of every verb: the result's file, and how it runs.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Running")]
 pub struct RunArgs {
@@ -343,7 +343,7 @@ pub struct NearestArgs {
 }
 
 impl VerbCommand {
-    /// Where the result goes, and how the verb runs.
+    /// The flags of every verb.
     pub(super) fn run_args(&self) -> &RunArgs {
         match self {
             Self::Dedupe(args) => &args.run,
@@ -371,7 +371,7 @@ impl VerbCommand {
         }
     }
 
-    /// What is similar.
+    /// The flags of the question.
     pub(super) fn question(&self) -> Option<&QuestionArgs> {
         Some(match self {
             Self::Dedupe(args) => &args.question,
@@ -385,7 +385,7 @@ impl VerbCommand {
         })
     }
 
-    /// What is told of pairs of rows.
+    /// The flags of pairs of rows.
     pub(super) fn pair(&self) -> Option<&PairArgs> {
         match self {
             Self::Dedupe(args) => Some(&args.pair),

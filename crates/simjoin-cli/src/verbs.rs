@@ -68,7 +68,7 @@ fn question_of(args: &QuestionArgs) -> Result<Question, SessionError> {
 
 /// The statements of a verb.
 struct Statements<'c> {
-    /// Those that come before the others.
+    /// Statements that run before the others.
     before: Vec<String>,
     answer: String,
     /// The statement of the dropped rows, and the file for them.

@@ -6,7 +6,7 @@ use std::str::FromStr;
 /// A difference of spellings that does not count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Fold {
-    /// That of letters in case.
+    /// The case of letters.
     Lower,
     /// Accents.
     Accents,

@@ -14,13 +14,13 @@ pub enum Keep {
     First,
     /// The last one.
     Last,
-    /// That with the longest compared text or list.
+    /// The row with the longest compared text or list.
     Longest,
-    /// That with the shortest one.
+    /// The row with the shortest one.
     Shortest,
-    /// That with the greatest value of a column.
+    /// The row with the greatest value of a column.
     Max(String),
-    /// That with the least value of a column.
+    /// The row with the least value of a column.
     Min(String),
 }
 
@@ -47,11 +47,11 @@ impl std::str::FromStr for Keep {
 pub enum How {
     /// None.
     Inner,
-    /// Those of the first table.
+    /// Rows of the first table.
     Left,
-    /// Those of the second table.
+    /// Rows of the second table.
     Right,
-    /// Those of both.
+    /// Rows of both.
     Full,
 }
 
@@ -158,7 +158,7 @@ impl Verb<'_> {
         Ok((told, shown))
     }
 
-    /// What is told of a pair of rows `a` and `b`: who they are, the score, and columns.
+    /// The columns that tell of a pair of rows `a` and `b`: who they are, the score, and others.
     fn pair(&self, condition: &Condition, how: How) -> Result<String> {
         let (told, shown) = self.told(["a", "b"], ["left", "right"])?;
         let mut value = condition.value(["a", "b"]);

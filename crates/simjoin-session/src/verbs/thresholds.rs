@@ -1,4 +1,4 @@
-//! Which threshold: pairs and groups at each of several, from one join by the weakest.
+//! Pairs and groups at each of several thresholds, from one join by the weakest.
 
 use super::condition::Condition;
 use super::statements::{How, Verb};
@@ -11,7 +11,7 @@ const GROUPS: &str = "__simjoin_groups";
 /// The number of thresholds between the weakest one and the best score, at least.
 const STEPS: f64 = 10.0;
 
-/// What one threshold gives.
+/// The figures of one threshold.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct AtThreshold {
     /// The threshold.
