@@ -232,7 +232,17 @@ impl RoundRows {
             Some(keys) => keys.into_iter().zip(0..).collect(),
             None => (0..left.len() as u32).map(|pair| (ScoreKey::MIN, pair)).collect(),
         };
-        order.retain(|(key, pair)| *key <= self.limit(found.at[*pair as usize] as usize));
+        // Pairs of a row come one after the other: its limit is asked for once.
+        let mut known = None;
+        order.retain(|(key, pair)| {
+            let at = found.at[*pair as usize];
+            let limit = match known {
+                Some((of, limit)) if of == at => limit,
+                _ => self.limit(at as usize),
+            };
+            known = Some((at, limit));
+            *key <= limit
+        });
         // Those that may be the best raise the limits for the others.
         order.sort_unstable();
         for piece in order.chunks(PIECE) {

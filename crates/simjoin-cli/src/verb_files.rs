@@ -94,7 +94,7 @@ pub(super) async fn fold(
     Ok(())
 }
 
-/// The name of a table on its way.
+/// The table with folded texts, until it takes the place of the one without.
 const FOLDED: &str = "__simjoin_folded";
 
 /// The schema of a file.

@@ -7,7 +7,7 @@ use arrow::datatypes::{Float64Type, Int64Type};
 use datafusion::prelude::ident;
 use simjoin_session::errors::{self, SessionError};
 use simjoin_session::verbs::{
-    AtThreshold, Direction, Evaluation, FOUND, How, JUDGED, Question, ROW, Verb, VerbError,
+    AtThreshold, Direction, Evaluation, FOUND, How, JUDGED, Question, ROW, STEPS, Verb, VerbError,
     VerbTable, names, quoted, suggestion,
 };
 
@@ -95,10 +95,9 @@ fn statements_of<'c>(
             verb.nearest(args.count as usize, args.with_ties, how, direction)?
         }
         VerbCommand::Thresholds(args) => {
-            let (finding, told) = verb.thresholds(args.step)?;
-            before = finding;
+            before = verb.thresholds(args.step)?;
             let order = if verb.question.at_most.is_some() { "" } else { " DESC" };
-            format!("SELECT * FROM ({told}) ORDER BY threshold{order}")
+            format!("SELECT * FROM {STEPS} ORDER BY threshold{order}")
         }
         VerbCommand::Evaluate(args) => {
             let [links, truth] = verb.tables;

@@ -319,7 +319,9 @@ async fn inputs_that_may_differ_each_time_are_read_once() -> Result<()> {
         for context in [&oracle, &operator] {
             context.register_table("a", Arc::clone(&rows) as _)?;
         }
-        for (outer, join) in [("", "SIMJOIN"), ("LEFT ", "JOIN"), ("LEFT ", "SIMJOIN")] {
+        for (outer, join) in
+            [("", "SIMJOIN"), ("LEFT ", "JOIN"), ("RIGHT ", "SIMJOIN"), ("FULL ", "SIMJOIN")]
+        {
             let expected = format!("SELECT a.id, b.id FROM a {outer}JOIN a b ON {condition}");
             let expected = sorted(&oracle.sql(&expected).await?.collect().await?);
             let sql = format!(

@@ -35,7 +35,7 @@ pub(super) struct NamedMeasure {
     pub function: &'static str,
     pub values: Values,
     pub is_distance: bool,
-    /// The threshold where none is given.
+    /// The usual threshold.
     pub threshold: Option<f64>,
     /// Whether measure(a, b) = measure(b, a).
     pub is_symmetric: bool,

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! A table has the columns of its source and, behind them, the [number](ROW) of each row. The statements name the
-//! tables and columns as they are, so that whoever reads them can go on from there.
+//! tables and columns as they are.
 
 mod compared;
 mod condition;
@@ -26,7 +26,7 @@ pub use fold::Fold;
 pub use numbered::number_rows;
 pub use statements::{Direction, FOUND, How, Keep, Verb};
 pub use table::VerbTable;
-pub use thresholds::{AtThreshold, suggestion};
+pub use thresholds::{AtThreshold, STEPS, suggestion};
 
 /// The column of the number of a row, from 1 on.
 pub const ROW: &str = "__simjoin_row";

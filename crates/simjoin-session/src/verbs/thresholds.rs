@@ -8,8 +8,10 @@ use super::{ROW, Result, VerbError};
 const PAIRS: &str = "__simjoin_pairs";
 /// The table of the groups of their rows at each threshold.
 const GROUPS: &str = "__simjoin_groups";
+/// The table of what each threshold gives.
+pub const STEPS: &str = "__simjoin_steps";
 /// The number of thresholds between the weakest one and the best score, at least.
-const STEPS: f64 = 10.0;
+const LEAST_STEPS: f64 = 10.0;
 
 /// The figures of one threshold.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -23,14 +25,13 @@ pub struct AtThreshold {
 }
 
 impl Verb<'_> {
-    /// The statements that find the pairs of a table and their groups, and the one that tells of each threshold, from
-    /// the strictest on: the pairs within it, those that only this step adds, the rows in groups of several, the
+    /// The statements that make the table [`STEPS`], a row for each threshold: the pairs within it, those that only this step adds, the rows in groups of several, the
     /// groups, the largest one, and examples of the weakest of the added pairs.
     ///
     /// # Errors
     ///
     /// As of [`pairs`](Self::pairs); for a measure that has no best score.
-    pub fn thresholds(&self, step: Option<f64>) -> Result<(Vec<String>, String)> {
+    pub fn thresholds(&self, step: Option<f64>) -> Result<Vec<String>> {
         let condition = self.condition(true)?;
         let thresholds = condition.thresholds(step)?;
         let list: Vec<String> = thresholds.iter().map(f64::to_string).collect();
@@ -53,7 +54,8 @@ impl Verb<'_> {
             told.push(self.at_threshold(&condition, threshold, stricter)?);
             stricter = Some(threshold);
         }
-        Ok((vec![find, group], told.join(" UNION ALL ")))
+        let tell = format!("CREATE TABLE {STEPS} AS {}", told.join(" UNION ALL "));
+        Ok(vec![find, group, tell])
     }
 
     fn at_threshold(
@@ -99,9 +101,9 @@ impl Condition {
             ));
         };
         let usual = match (self.is_distance(), (bound - best).abs()) {
-            (true, way) if way <= 2.0 * STEPS && bound.fract() == 0.0 => 1.0,
+            (true, way) if way <= 2.0 * LEAST_STEPS && bound.fract() == 0.0 => 1.0,
             (false, way) if best == 1.0 && way >= 0.25 => 0.05,
-            (_, way) => way / STEPS,
+            (_, way) => way / LEAST_STEPS,
         };
         let step = step.unwrap_or(usual);
         let count = ((bound - best).abs() / step).floor();

@@ -26,7 +26,7 @@ pub(super) enum Given {
     Any,
     /// The value of the column [`SCORE`], which is not NULL.
     Score,
-    /// That value, or NULL.
+    /// The value of the column [`SCORE`], or NULL.
     ScoreOrNull,
     /// A value that is no more similar, or NULL.
     AtMost(f64),
