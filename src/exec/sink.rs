@@ -92,11 +92,14 @@ impl Sink {
                 internal_err!("a similarity join cannot be a mark join")
             }
             (Need::Connections, _) => {
-                if orders == Orders::Unordered && listed.iter().any(|side| side.any()) {
+                if orders != Orders::Given && listed.iter().any(|side| side.any()) {
                     // A partition meets a pair in one order, and does not know of its row that is listed
-                    // whether it has a pair. All rows are listed, which connects nothing more.
+                    // whether it has a pair. All rows are listed, which connects nothing more: the join of
+                    // a part of the input with itself lists the rows of the part.
                     listed = [Listed::NONE; 2];
-                    listed[probe.other() as usize] = Listed::UNMATCHED;
+                    if orders == Orders::Unordered {
+                        listed[probe.other() as usize] = Listed::UNMATCHED;
+                    }
                 }
                 Ok(Self { pairs: PairSink::Connections, listed, counts: false })
             }

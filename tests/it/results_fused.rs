@@ -3,7 +3,7 @@
 use arrow::datatypes::DataType;
 use datafusion::prelude::SessionContext;
 use rand::rngs::StdRng;
-use rand::seq::IndexedRandom;
+use rand::seq::{IndexedRandom, SliceRandom};
 use rand::{Rng, SeedableRng};
 
 use crate::cases::{Pattern, Tables};
@@ -45,6 +45,11 @@ impl Fused {
         for row in left.iter_mut().chain(&mut right) {
             row.w = (some || rng.random_bool(0.9)).then(|| rng.random_range(0..40));
             row.key = rng.random_bool(0.9).then(|| rng.random_range(0..3));
+        }
+        if rng.random_bool(0.7) {
+            // Rows of one set come in another order than their nodes.
+            left.shuffle(rng);
+            right.shuffle(rng);
         }
         let nodes = match rng.random_bool(0.1) {
             true => *[["id", "w"], ["u", "f"]].choose(rng).unwrap(),
@@ -297,6 +302,63 @@ async fn representatives_of_nodes_in_several_pieces_are_those_of_all_pairs() {
             &expected.map(str::to_string),
             &format!("{spill}, {piece_rows}"),
         );
+    }
+}
+
+/// Rows of a piece that all lie between two values of another piece come in any order.
+#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+async fn representatives_of_pieces_do_not_depend_on_the_order_of_rows() {
+    let ctx =
+        Session::on_cpu().option("spill", "always").option("debug.spill_piece_rows", "3").context();
+    for (number, ids) in
+        ["10 20 30 5 3 4", "5 3 4 10 20 30", "14 12 13 30 10 20", "1 30 9 20 7 8 25 24 26 40 2 3"]
+            .iter()
+            .enumerate()
+    {
+        let values: Vec<String> = ids.split(' ').map(|id| format!("({id}, [1, 2, 3])")).collect();
+        let table = format!(
+            "CREATE TABLE t{number} AS SELECT * FROM (VALUES {}) v(id, toks)",
+            values.join(", ")
+        );
+        rows(&ctx, &table).await;
+        let ids: Vec<i64> = ids.split(' ').map(|id| id.parse().unwrap()).collect();
+        let least = ids.iter().min().unwrap().to_string();
+        for on in ["a.id < b.id", "b.id >= a.id", "a.id > b.id"] {
+            let sql = format!(
+                "SELECT node FROM representatives((SELECT a.id, b.id FROM t{number} a \
+                 SIMJOIN t{number} b ON jaccard(a.toks, b.toks) >= 0.9 AND {on})) WHERE kept"
+            );
+            assert_eq!(rows(&ctx, &sql).await, [least.as_str()], "{ids:?} {on}");
+        }
+    }
+}
+
+/// The join of a piece with itself lists the rows of outer joins, and its join with other pieces none.
+#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+async fn outer_joins_of_pieces_have_the_components_of_their_pairs() {
+    for join in ["LEFT SIMJOIN", "RIGHT SIMJOIN", "FULL SIMJOIN"] {
+        let sql = format!(
+            "SELECT * FROM connected_components((SELECT a.id, b.id FROM x a {join} x b \
+             ON jaccard(a.toks, b.toks) >= 0.9 AND a.id < b.id))"
+        );
+        let mut found = vec![];
+        for (spill, piece_rows) in [("never", "auto"), ("always", "3"), ("always", "7")] {
+            let session = Session::on_cpu().option("spill", spill);
+            let ctx = session.option("debug.spill_piece_rows", piece_rows).context();
+            let table = "CREATE TABLE x AS SELECT value * 7 % 60 AS id, CASE WHEN value % 11 = 0 THEN NULL \
+                         WHEN value % 5 = 0 THEN [value] ELSE [value % 3, 20] END AS toks \
+                         FROM generate_series(1, 60)";
+            rows(&ctx, table).await;
+            if spill == "always" {
+                assert_contains(&explain(&ctx, &sql).await, &["yields=connections"]);
+            }
+            let mut answer = rows(&ctx, &sql).await;
+            answer.sort();
+            found.push(answer);
+        }
+        assert_eq!(found[0].len(), 60, "{join}");
+        assert_eq!(found[1], found[0], "{join}");
+        assert_eq!(found[2], found[0], "{join}");
     }
 }
 

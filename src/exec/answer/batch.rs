@@ -23,6 +23,9 @@ pub(crate) struct ProbeBatch {
     /// By place, the ranks of the rows among the build rows; `None` where the rows have no ranks,
     /// or are build rows themselves.
     pub ranks: Option<Vec<u32>>,
+    /// By item, the place of its least row by the row order, where pairs of first rows are given; `None` where the
+    /// rows are build rows, which ascend within an item.
+    pub firsts: Option<Vec<u32>>,
     /// Whether matches of its items tell everything, where those of other batches may not.
     pub items_suffice: bool,
     pub counted: MatchCounts,

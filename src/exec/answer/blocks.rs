@@ -178,6 +178,8 @@ pub(crate) struct RankedOrder<'a> {
     /// The side whose rows are the first ones of their items, of those in one collection: that of the lesser
     /// rows.
     pub firsts: Option<Side>,
+    /// By probe item, the place of its first row; `None` where it is the first place.
+    pub probe_firsts: Option<&'a [u32]>,
 }
 
 impl<'a> ExpansionInput<'a> {
@@ -191,7 +193,8 @@ impl<'a> ExpansionInput<'a> {
         let order = layout.row_order.zip(build.ranks.as_ref()).map(|(order, ranks)| {
             let probe = batch.ranks.as_deref().unwrap_or(&ranks.by_place);
             let firsts = order.lesser().filter(|_| layout.gives_firsts(ranks.all_distinct));
-            RankedOrder { order, probe, build: &ranks.by_place, firsts }
+            let probe_firsts = batch.firsts.as_deref();
+            RankedOrder { order, probe, build: &ranks.by_place, firsts, probe_firsts }
         });
         Self {
             probe: batch.items.groups(),
@@ -326,11 +329,10 @@ impl Expansion {
         let is_first = |side: usize| ranked.firsts.is_some_and(|first| first as usize == side);
         let (probe_start, probe_rows) = match is_first(probe_side) {
             false => (block.starts[probe_side], block.lens[probe_side]),
-            // Only build rows are in the order of their ranks.
             true => {
-                let rank = |place: &usize| ranked.probe[*place];
-                let first = block.places(probe_side).min_by_key(rank);
-                (first.map_or(block.starts[probe_side], |first| first as u32), 1)
+                let item = block.pair.items[probe_side] as usize;
+                let first = ranked.probe_firsts.map(|places| places[item]);
+                (first.unwrap_or(block.starts[probe_side]), 1)
             }
         };
         let last_partner = if is_first(build_side) { 1 } else { u32::MAX };
@@ -521,6 +523,7 @@ mod tests {
                     probe: &ranks.by_place,
                     build: &ranks.by_place,
                     firsts,
+                    probe_firsts: None,
                 }),
             };
             let limit = [1, 3, 50, usize::MAX][rng.random_range(0..4)];

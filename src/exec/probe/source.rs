@@ -17,12 +17,13 @@ use crate::exec::build::headroom::Headroom;
 use crate::exec::build_side::BuildSide;
 use crate::exec::build_side::parts::{ProbePart, Slice};
 use crate::exec::build_side::schedule::SpareSlices;
-use crate::exec::layout::JoinLayout;
+use crate::exec::layout::{JoinLayout, RowOrder};
 use crate::exec::metrics::ProbeCounters;
 use crate::exec::rows::arguments::EncodedArguments;
 use crate::exec::rows::feed::SegmentReader;
 use crate::exec::rows::inputs::ProbeRows;
 use crate::exec::rows::payload::Payload;
+use crate::exec::rows::ranks::Ranks;
 use crate::exec::rows::slices::shared_rows;
 use crate::operator::errors::is_out_of_memory;
 
@@ -373,7 +374,11 @@ impl ProbeSource {
             // Stored rows have no filter of their own.
             arguments.filter = visit.without_match(rows.num_rows());
         }
-        let payload = Payload::footprint(rows, carried) + rows.num_rows() * size_of::<u32>();
+        let ranked = self.build.ranks.as_ref().zip(self.layout.row_order);
+        let firsts = ranked.filter(|(ranks, _)| self.layout.gives_firsts(ranks.all_distinct));
+        let places = 1 + usize::from(firsts.is_some());
+        let payload =
+            Payload::footprint(rows, carried) + rows.num_rows() * places * size_of::<u32>();
         let (encoder, input) = (&self.build.encoder, arguments.as_input());
         let (keys, scratch, memory) = (&self.build.key_ids, &mut self.scratch, &self.reservation);
         let base = held.bytes + payload;
@@ -385,16 +390,14 @@ impl ProbeSource {
         if visit.is_none() {
             self.counters.nan_rows.add(side, arguments.rows_with_nan(&self.layout));
         }
-        let ranks = match (&self.build.ranks, self.layout.row_order) {
-            (Some(ranks), Some(order)) => {
-                Some(ranks.of_others(rows.column(order.columns[side as usize]), items.groups())?)
-            }
-            _ => None,
-        };
+        let column = |order: RowOrder| rows.column(order.columns[side as usize]);
+        let ranks = ranked.map(|(ranks, order)| ranks.of_others(column(order), items.groups()));
+        let firsts = firsts.map(|(_, order)| Ranks::least_places(column(order), items.groups()));
+        let (ranks, firsts) = (ranks.transpose()?, firsts.transpose()?);
         let bytes = payload + items.size_in_bytes();
         let payload = Payload::of_batch(rows, carried, Arc::clone(&items));
         let batch = self.batch(items, Arc::new(payload));
-        Ok(ProbeBatch { ranks, visit: visit.clone(), bytes, ..batch })
+        Ok(ProbeBatch { ranks, firsts, visit: visit.clone(), bytes, ..batch })
     }
 
     /// A batch of all rows of a collection.
@@ -407,6 +410,7 @@ impl ProbeSource {
             has_itemless: true,
             visit: None,
             ranks: None,
+            firsts: None,
             items_suffice: false,
             counted: MatchCounts::default(),
             rows_at_once: 0,

@@ -2,12 +2,14 @@
 
 use std::cmp::Ordering;
 use std::mem::size_of;
+use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::array::{
     Array, ArrayRef, ArrowNativeTypeOp, ArrowPrimitiveType, AsArray, PrimitiveArray, UInt32Array,
+    make_comparator,
 };
-use arrow::compute::take;
+use arrow::compute::{SortOptions, take};
 use arrow::datatypes::DataType;
 use arrow::downcast_primitive_array;
 use datafusion::common::utils::normalize_float_zero;
@@ -123,6 +125,20 @@ impl Ranks {
             }
             other => return internal_err!("values of type {other} have no ranks")
         ))
+    }
+
+    /// By item of `groups`, the place of its row with the least value in `column`, of equal values the first one.
+    /// The ranks of another collection do not tell it: all values between two of the ranked ones share a rank.
+    pub(crate) fn least_places(column: &ArrayRef, groups: &RowGroups) -> Result<Vec<u32>> {
+        let values = comparable(column)?;
+        let compare = make_comparator(&values, &values, SortOptions::default())?;
+        let row = |place: u32| groups.row_at(place) as usize;
+        let least = |item| {
+            let places: Range<u32> = groups.slots(item..item + 1);
+            let first = places.start;
+            places.min_by(|a, b| compare(row(*a), row(*b))).unwrap_or(first)
+        };
+        Ok((0..groups.len()).map(least).collect())
     }
 
     /// The bytes needed while the rows of a column are ranked, of build rows only or of `others` as
@@ -293,6 +309,18 @@ mod tests {
             let places = groups.slots(item..item + 1);
             assert!(ranks.by_place[places.start as usize..places.end as usize].is_sorted());
         }
+        // The ranks among its own rows compare any two rows.
+        if probe.logical_null_count() == 0 {
+            let least = Ranks::least_places(&probe, &others).unwrap();
+            let mut ranked = collection(probe.len() as i64);
+            let values = comparable(&probe).unwrap();
+            let threads = Threads::small(1);
+            Ranks::of_rows(0, &values, &[], &mut ranked, false, threads, &cancel).unwrap();
+            for (item, place) in (0..).zip(least) {
+                let first = ranked.slots(item..item + 1).start;
+                assert_eq!(others.row_at(place), ranked.row_at(first), "{item}");
+            }
+        }
         let own =
             Ranks::of_rows(0, &build, &[], &mut groups, false, Threads::small(1), &cancel).unwrap();
         assert!(own.by_place.iter().zip(&ranks.by_place).all(|(one, two)| 2 * one == *two));
@@ -314,6 +342,14 @@ mod tests {
         let [a, b] = arrays.clone();
         let value = |v: Option<f64>| v.map_or(0.0, |v| if v == 0.0 { 0.0 } else { v });
         check(a, b, |row, other| value(probe[row]).total_cmp(&value(build[other])));
+
+        // Rows of one item whose ranks among the build rows are the same.
+        let build = [Some(50), None, Some(70)];
+        let probe = [Some(9), Some(60), Some(58), Some(8), Some(55), Some(90), Some(7), Some(80)];
+        let arrays =
+            [build.to_vec(), probe.to_vec()].map(|v| Arc::new(Int64Array::from(v)) as ArrayRef);
+        let [a, b] = arrays;
+        check(a, b, |row, other| probe[row].cmp(&build[other]));
 
         let build = [Some(true), None, Some(false), Some(true)];
         let probe = [Some(false), Some(true), None];
