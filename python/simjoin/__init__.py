@@ -27,6 +27,7 @@ from ._errors import (
 from ._extension import Extension
 from ._frame import Explained, Frame, Schema
 from ._links import join, link, match, nearest
+from ._verbs import PairComparison, Report, compare, evaluate, missed, report, suggest, thresholds
 
 __version__ = _native.__version__
 
@@ -40,18 +41,26 @@ __all__ = [
     "Frame",
     "InputError",
     "InternalError",
+    "PairComparison",
     "PlanError",
+    "Report",
     "ResourcesExhausted",
     "SQLError",
     "Schema",
     "SimjoinWarning",
     "clusters",
+    "compare",
     "connect",
     "deduplicate",
+    "evaluate",
     "join",
     "link",
     "match",
+    "missed",
     "near_duplicates",
     "nearest",
     "plot",
+    "report",
+    "suggest",
+    "thresholds",
 ]

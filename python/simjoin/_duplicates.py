@@ -12,6 +12,7 @@ from ._kinds import ROW, Output, kind_of
 from ._measures import Options
 from ._outputs import Columns, check_distinct, listed, pairs, scores, told
 from ._sql import quoted
+from ._verbs import Folds, folds
 
 
 def _once(condition: Condition, row: str = ROW) -> str:
@@ -29,6 +30,7 @@ def near_duplicates(
     at_most: float | None = None,
     tokenizer: str | None = None,
     keys: Columns | None = None,
+    fold: Folds | None = None,
     id: str | None = None,
     columns: Columns | None = None,
     context: Context | None = None,
@@ -59,6 +61,8 @@ def near_duplicates(
         tokenizer: How texts become sets: ``"qgrams:3"`` (the default; runs of 3 characters, case
             counts), ``"words"`` or ``"shingles:2"`` (runs of 2 words).
         keys: Columns that similar rows have in common; missing values are in common with none.
+        fold: Spellings that do not count where texts are compared: ``"lower"``, ``"accents"``,
+            ``"punctuation"``, ``"spaces"``, or several of them. Results have the texts as they are.
         id: The column that tells rows. By default they are told by their places, from 0, those of
             pandas by the labels of the index, which then have to differ.
         columns: Columns to give of both rows, with ``_left`` and ``_right`` behind their names.
@@ -86,7 +90,7 @@ def near_duplicates(
     with Job(context) as job:
         kind = kind_of(data, job)
         compared, names = of_one(on, options, kind), listed(keys)
-        table = job.table(kind, compared.lefts, names)
+        table = job.table(kind, compared.lefts, names, None, folds(fold))
         outputs = pairs(kind, kind, compared, id, columns)
         condition = job.condition((table, table), compared, len(names))
         answer = job.context.sql(
@@ -109,6 +113,7 @@ def clusters(
     at_most: float | None = None,
     tokenizer: str | None = None,
     keys: Columns | None = None,
+    fold: Folds | None = None,
     context: Context | None = None,
 ) -> Any:
     """Finds the clusters of a frame: rows that similar pairs connect, over any number of pairs.
@@ -128,7 +133,7 @@ def clusters(
     with Job(context) as job:
         kind = kind_of(data, job)
         compared, names = of_one(on, options, kind), listed(keys)
-        table = job.table(kind, compared.lefts, names)
+        table = job.table(kind, compared.lefts, names, None, folds(fold))
         kind.check_labels()
         condition = job.condition((table, table), compared, len(names))
         answer = job.context.sql(
@@ -161,6 +166,7 @@ def deduplicate(
     at_most: float | None = None,
     tokenizer: str | None = None,
     keys: Columns | None = None,
+    fold: Folds | None = None,
     id: str | None = None,
     context: Context | None = None,
 ) -> Any: ...
@@ -179,6 +185,7 @@ def deduplicate(
     at_most: float | None = None,
     tokenizer: str | None = None,
     keys: Columns | None = None,
+    fold: Folds | None = None,
     id: str | None = None,
     context: Context | None = None,
 ) -> tuple[Any, Any]: ...
@@ -196,6 +203,7 @@ def deduplicate(
     at_most: float | None = None,
     tokenizer: str | None = None,
     keys: Columns | None = None,
+    fold: Folds | None = None,
     id: str | None = None,
     context: Context | None = None,
 ) -> Any:
@@ -217,6 +225,7 @@ def deduplicate(
         at_most: The greatest distance.
         tokenizer: How texts become sets.
         keys: Columns that similar rows have in common.
+        fold: Spellings that do not count.
         id: The column that tells rows in the audit; by default their places, from 0, or labels.
         context: The context that runs the join.
 
@@ -235,7 +244,11 @@ def deduplicate(
         kind = kind_of(data, job)
         compared, names = of_one(on, options, kind), listed(keys)
         column = keep.partition(":")[2]
-        table = job.table(kind, compared.lefts, names, {"o": column} if column else None)
+        if fold and keep in ("longest", "shortest"):
+            # Of the text as it is.
+            column = compared.lefts[0]
+        others = {"o": column} if column else None
+        table = job.table(kind, compared.lefts, names, others, folds(fold))
         told_by = [*told(kind, kind, id, ("dropped", "kept")), *scores(compared)] if audit else []
         check_distinct(told_by)
         condition = job.condition((table, table), compared, len(names))
@@ -279,9 +292,9 @@ def _parts(condition: Condition) -> str:
 def _ranked(job: Job, table: str, keep: Keep, condition: Condition) -> str:
     """Gives a table with the place ``n`` of each row in the order of ``keep``."""
     by, _, column = keep.partition(":")
-    length = "length(x0)"
-    if job.context.table(table)._native.families()[0] != "text":
-        length = "array_length(x0)"
+    native = job.context.table(table)._native
+    length = "length" if native.families()[0] == "text" else "array_length"
+    length += "(o)" if "o" in dict(native.columns()) else "(x0)"
     orders = {
         "first": ROW,
         "last": f"{ROW} DESC",

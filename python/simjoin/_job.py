@@ -5,11 +5,13 @@ from __future__ import annotations
 from contextvars import Token
 from dataclasses import dataclass
 
+from . import _native
 from ._compared import Compared, Comparison
 from ._context import Context, default_context
 from ._errors import PlanError, has_derived_bounds, no_column
 from ._kinds import ROW, Kind
 from ._measures import EQUAL, Measure, measure_of, only_bits, threshold_of, tokens_of
+from ._sql import quoted
 
 
 @dataclass(frozen=True)
@@ -130,11 +132,12 @@ class Job:
         compared: list[str],
         keys: list[str],
         others: dict[str, str] | None = None,
+        fold: list[str] | None = None,
     ) -> str:
         """Names columns of a frame as a table, with the numbers of its rows.
 
         The compared columns are ``x0``, ``x1``, …, the keys ``k0``, ``k1``, …, the others have the
-        names that they are given.
+        names that they are given. Compared texts are without the spellings of ``fold``.
         """
         columns = {f"x{place}": column for place, column in enumerate(compared)}
         columns |= {f"k{place}": key for place, key in enumerate(keys)}
@@ -145,7 +148,24 @@ class Job:
             if column not in known:
                 raise no_column(column, known)
         kind.register(self.context, name, columns, ROW)
-        return name
+        return self._folded(name, len(compared), fold) if fold else name
+
+    def _folded(self, table: str, compared: int, fold: list[str]) -> str:
+        """Gives a table whose compared texts are without differences of spellings."""
+        native = self.context.table(table)._native
+        names = [name for name, _ in native.columns()]
+        kinds = dict(zip(names, native.families(), strict=True))
+        texts = {
+            name for name in (f"x{place}" for place in range(compared)) if kinds[name] == "text"
+        }
+        columns = ", ".join(
+            f"{_native.Session.folded(fold, name)} AS {name}" if name in texts else quoted(name)
+            for name in names
+        )
+        folded = self.fresh()
+        frame = self.context.sql(f"SELECT {columns} FROM {quoted(table)}").cache()
+        self.context._session.register(folded, frame, None)
+        return folded
 
     def fresh(self) -> str:
         """Gives a name for a table that goes with the call."""

@@ -83,7 +83,9 @@ class Pandas(Kind):
         import pandas
 
         picked = {own: self._column(column) for own, column in columns.items()}
-        register(context, name, pandas.DataFrame(picked), row, columns)
+        # Without labels, which Arrow would have as columns.
+        frame = pandas.DataFrame(picked).reset_index(drop=True)
+        register(context, name, frame, row, columns)
 
     def check_labels(self) -> None:
         index = self.frame.index

@@ -14,6 +14,7 @@ from ._kinds import ROW, Output, kind_of, same_kind
 from ._measures import Measure, Options, threshold_of
 from ._outputs import Columns, check_distinct, listed, pairs, scores
 from ._sql import quoted
+from ._verbs import Folds, folds
 
 How = Literal["inner", "left", "right", "full", "outer", "semi", "anti"]
 
@@ -31,6 +32,7 @@ def join(
     at_most: float | None = None,
     tokenizer: str | None = None,
     keys: Columns | tuple[Columns, Columns] | None = None,
+    fold: Folds | None = None,
     how: How = "inner",
     suffix: str = "_right",
     score: str | None = "score",
@@ -52,6 +54,7 @@ def join(
         tokenizer: How texts become sets.
         keys: Columns that are equal in both rows, or a pair of lists of columns, one of each
             frame: ``(["city", "year"], ["town", "since"])``.
+        fold: Spellings that do not count, as for ``near_duplicates``.
         how: ``inner``, ``left``, ``right``, ``full`` (or ``outer``), ``semi`` (the rows of ``a``
             with a similar row) or ``anti`` (the rows without one).
         suffix: What stands behind the names of columns of ``b`` that ``a`` has too.
@@ -72,7 +75,7 @@ def join(
     _check_how(how)
     options = Options(measure, tokenizer, threshold, at_least, at_most)
     with Job(context) as job:
-        both = _Both(job, a, b, of=(on, left_on, right_on), keys=keys, options=options)
+        both = _Both(job, a, b, of=(on, left_on, right_on), keys=keys, options=options, fold=fold)
         outputs = [Output(name, name, "left") for name in both.first.names()]
         if how in ("semi", "anti"):
             return both.assemble(both.joined(how), outputs, labels=True)
@@ -98,6 +101,7 @@ def link(
     at_most: float | None = None,
     tokenizer: str | None = None,
     keys: Columns | tuple[Columns, Columns] | None = None,
+    fold: Folds | None = None,
     how: How = "inner",
     id: str | tuple[str, str] | None = None,
     columns: Columns | None = None,
@@ -120,6 +124,7 @@ def link(
         at_most: The greatest distance.
         tokenizer: How texts become sets.
         keys: Columns that are equal in both rows.
+        fold: Spellings that do not count, as for ``near_duplicates``.
         how: As for ``join``: rows without a partner are in the result of outer joins; those of
             ``semi`` and ``anti`` have ``left`` alone.
         id: The column that tells rows, or a pair, one of each frame.
@@ -142,7 +147,7 @@ def link(
     _check_how(how)
     options = Options(measure, tokenizer, threshold, at_least, at_most)
     with Job(context) as job:
-        both = _Both(job, a, b, of=(on, left_on, right_on), keys=keys, options=options)
+        both = _Both(job, a, b, of=(on, left_on, right_on), keys=keys, options=options, fold=fold)
         outputs = pairs(both.first, both.second, both.compared, id, columns)
         if how in ("semi", "anti"):
             outputs = [o for o in outputs if "left" in (o.rows, o.label_of)]
@@ -162,6 +167,7 @@ def match(
     at_most: float | None = None,
     tokenizer: str | None = None,
     keys: Columns | tuple[Columns, Columns] | None = None,
+    fold: Folds | None = None,
     id: str | tuple[str, str] | None = None,
     columns: Columns | None = None,
     context: Context | None = None,
@@ -181,7 +187,7 @@ def match(
     """
     options = Options(measure, tokenizer, threshold, at_least, at_most)
     with Job(context) as job:
-        both = _Both(job, a, b, of=(on, left_on, right_on), keys=keys, options=options)
+        both = _Both(job, a, b, of=(on, left_on, right_on), keys=keys, options=options, fold=fold)
         outputs = pairs(both.first, both.second, both.compared, id, columns)
         condition = both.condition()
         # Those who are partners have the scores of their columns computed once more.
@@ -216,6 +222,7 @@ def nearest(
     at_most: float | None = None,
     tokenizer: str | None = None,
     keys: Columns | tuple[Columns, Columns] | None = None,
+    fold: Folds | None = None,
     with_ties: bool = False,
     how: Literal["inner", "left"] = "inner",
     id: str | tuple[str, str] | None = None,
@@ -240,6 +247,7 @@ def nearest(
         at_most: The greatest distance of a neighbour; by default any.
         tokenizer: How texts become sets.
         keys: Columns that neighbours have in common.
+        fold: Spellings that do not count, as for ``near_duplicates``.
         with_ties: Whether rows as near as the last one are given too. Without it, which of them
             are given is not specified.
         how: ``inner``, or ``left``: then rows without a neighbour are in the result.
@@ -267,7 +275,9 @@ def nearest(
     options = Options(measure, tokenizer, None, at_least, at_most)
     with Job(context) as job:
         of = (on, left_on, right_on)
-        both = _Both(job, a, b, of=of, keys=keys, options=options, is_one=b is None, ranks=True)
+        both = _Both(
+            job, a, b, of=of, keys=keys, options=options, fold=fold, is_one=b is None, ranks=True
+        )
         outputs = pairs(both.first, both.second, both.compared, id, columns)
         found = both.ranked(at_least is not None or at_most is not None)
         conditions = [f"a.k{key} = b.k{key}" for key in range(both.keys)]
@@ -335,6 +345,7 @@ class _Both:
         of: tuple[object, object, object],
         keys: Columns | tuple[Columns, Columns] | None,
         options: Options,
+        fold: Folds | None = None,
         is_one: bool = False,
         ranks: bool = False,
     ) -> None:
@@ -348,9 +359,10 @@ class _Both:
         self.keys = len(left_keys)
         left = (self.compared.lefts, left_keys)
         right = (self.compared.rights, right_keys)
-        first = job.table(self.first, *left)
+        spellings = folds(fold)
+        first = job.table(self.first, *left, None, spellings)
         is_self = is_one and left == right
-        self.names = (first, first if is_self else job.table(self.second, *right))
+        self.names = (first, first if is_self else job.table(self.second, *right, None, spellings))
         #: The names as SQL has them.
         self.tables = [quoted(name) for name in self.names]
 

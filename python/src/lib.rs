@@ -11,6 +11,7 @@ mod runtime;
 mod session;
 mod stream;
 mod values;
+mod verbs;
 
 use pyo3::prelude::*;
 
@@ -33,8 +34,10 @@ fn panic(py: Python<'_>) -> PyResult<()> {
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<session::Session>()?;
     module.add_class::<frame::Frame>()?;
+    module.add_class::<verbs::VerbAnswer>()?;
     module.add_function(wrap_pyfunction!(main, module)?)?;
     module.add_function(wrap_pyfunction!(panic, module)?)?;
+    module.add_function(wrap_pyfunction!(verbs::suggest, module)?)?;
     module.add_function(wrap_pyfunction!(extension::scalar_functions, module)?)?;
     runtime::end_before_fork(module.py())?;
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;

@@ -15,10 +15,12 @@ use parking_lot::Mutex;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 use simjoin_session::host::Host;
+use simjoin_session::verbs::drop_made;
 
 use crate::errors::{of_engine, raise, warn};
 use crate::frame::Frame;
 use crate::runtime::wait;
+use crate::verbs::{self, VerbAnswer};
 use crate::{params, stream, values};
 
 /// The session of a `simjoin.Context`.
@@ -53,6 +55,28 @@ impl Session {
         let outcome = outcome.map_err(|error| raise(py, &error))?;
         warn(py, &outcome.warnings)?;
         Ok(Frame::new(self.host.clone(), outcome.frame, text))
+    }
+
+    /// Runs a verb over tables of the session, whose rows are numbered. The tables that it makes stay until
+    /// [`Self::drop_made`].
+    fn verb(
+        &self,
+        py: Python<'_>,
+        name: String,
+        words: &Bound<'_, PyDict>,
+    ) -> PyResult<VerbAnswer> {
+        verbs::run(py, &self.host, name, words)
+    }
+
+    /// Drops the tables that verbs have made.
+    fn drop_made(&self, py: Python<'_>) -> PyResult<()> {
+        drop_made(self.host.context()).map_err(|error| of_engine(py, error))
+    }
+
+    /// The text of a column without differences of spellings, as an expression of SQL.
+    #[staticmethod]
+    fn folded(py: Python<'_>, folds: Vec<String>, column: &str) -> PyResult<String> {
+        verbs::folded(py, &folds, column)
     }
 
     /// Makes a table of an object's rows, which it reads now. No buffer is copied. A column `row`

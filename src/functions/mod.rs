@@ -1,6 +1,6 @@
 //! The scalar functions of SQL: six similarity measures over lists read as sets, three tokenizers that
 //! turn text into such lists, six distances and similarities of texts, the cosine
-//! similarity of vectors, and three functions that make spellings of a text alike.
+//! similarity of vectors, three functions that make spellings of a text alike, and one that tells how two texts differ.
 //!
 //! ```text
 //! similarity.rs     SimilarityUdf: types, errors, evaluation over columns and scalars
@@ -15,6 +15,8 @@
 //! levenshtein.rs    LevenshteinUdf: DataFusion's function, quicker
 //! cosine.rs         CosineSimilarityUdf: 1 - DataFusion's cosine_distance
 //! text_arguments.rs   advice for arguments that are no texts
+//! comparison.rs     the query of compare, with every measure
+//! edit_script.rs    EditScriptUdf: the changes from one text to another
 //! fold              TextFoldUdf: normal forms, accents, case
 //! documentation.rs  what SHOW FUNCTIONS and information_schema.routines say
 //! ```
@@ -24,8 +26,10 @@
 //! with the operator.
 
 mod columns;
+mod comparison;
 mod cosine;
 mod documentation;
+mod edit_script;
 mod fold;
 mod integers;
 mod levenshtein;
@@ -49,8 +53,10 @@ use datafusion::common::{Result, plan_err};
 use datafusion::functions::string::levenshtein::LevenshteinFunc;
 use datafusion::logical_expr::ScalarUDF;
 
+pub(crate) use comparison::comparison_query;
 pub use cosine::CosineSimilarityUdf;
 pub(crate) use cosine::ExpandCosineSimilarity;
+pub use edit_script::EditScriptUdf;
 pub use fold::{TextFold, TextFoldUdf};
 pub use levenshtein::LevenshteinUdf;
 pub use similarity::SimilarityUdf;
@@ -81,6 +87,14 @@ static LEVENSHTEIN: LazyLock<Arc<ScalarUDF>> =
 static COSINE_SIMILARITY: LazyLock<Arc<ScalarUDF>> =
     LazyLock::new(|| Arc::new(ScalarUDF::from(CosineSimilarityUdf::default())));
 
+static EDIT_SCRIPT: LazyLock<Arc<ScalarUDF>> =
+    LazyLock::new(|| Arc::new(ScalarUDF::from(EditScriptUdf::default())));
+
+/// The changes from one text to another.
+pub fn edit_script_udf() -> Arc<ScalarUDF> {
+    Arc::clone(&EDIT_SCRIPT)
+}
+
 /// The cosine similarity of two vectors.
 pub fn cosine_similarity_udf() -> Arc<ScalarUDF> {
     Arc::clone(&COSINE_SIMILARITY)
@@ -95,7 +109,7 @@ pub fn levenshtein() -> Arc<ScalarUDF> {
 /// Every function that this crate adds to those of DataFusion, each with its aliases, ready to register.
 pub fn all() -> Vec<Arc<ScalarUDF>> {
     let joined = SIMILARITY.iter().chain(TOKENIZERS.iter()).chain(STRINGS.iter());
-    joined.chain(FOLDS.iter()).chain([&*COSINE_SIMILARITY]).map(Arc::clone).collect()
+    joined.chain(FOLDS.iter()).chain([&*COSINE_SIMILARITY, &*EDIT_SCRIPT]).map(Arc::clone).collect()
 }
 
 /// The function that makes spellings of a text alike.
@@ -105,7 +119,8 @@ pub fn fold_udf(fold: TextFold) -> Arc<ScalarUDF> {
 
 /// Whether the join works without `udf`: a session may have a function of its own under that name.
 pub(crate) fn is_dispensable(udf: &ScalarUDF) -> bool {
-    udf.inner().is::<TextFoldUdf>() || udf.inner().is::<CosineSimilarityUdf>()
+    let inner = udf.inner();
+    inner.is::<TextFoldUdf>() || inner.is::<CosineSimilarityUdf>() || inner.is::<EditScriptUdf>()
 }
 
 /// The function that computes `measure`.
@@ -168,8 +183,8 @@ pub mod expr_fn {
     use datafusion::logical_expr::Expr;
 
     use super::{
-        StringFunction, TextFold, Tokenizer, cosine_similarity_udf, fold_udf, similarity_udf,
-        string_udf, tokenizer_udf,
+        StringFunction, TextFold, Tokenizer, cosine_similarity_udf, edit_script_udf, fold_udf,
+        similarity_udf, string_udf, tokenizer_udf,
     };
     use crate::set::Measure;
 
@@ -246,5 +261,10 @@ pub mod expr_fn {
     /// `text` by Unicode's case folding.
     pub fn casefold(text: Expr) -> Expr {
         fold_udf(TextFold::Casefold).call(vec![text])
+    }
+
+    /// The changes that make `b` of `a`, marked among what both have.
+    pub fn edit_script(a: Expr, b: Expr) -> Expr {
+        edit_script_udf().call(vec![a, b])
     }
 }

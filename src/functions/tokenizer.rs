@@ -41,3 +41,20 @@ impl fmt::Display for Tokenizer {
         f.write_str(self.name())
     }
 }
+
+impl Tokenizer {
+    /// The expression of SQL for the tokens of a text, by the name of a tokenizer with its length: `qgrams:3`, `words`,
+    /// `shingles:2` (runs of words); `None` of another name.
+    pub fn expression(name: &str, value: &str) -> Option<String> {
+        let (name, length) = match name.split_once(':') {
+            Some((name, length)) => (name, Some(length.parse::<u32>().ok().filter(|&l| l > 0)?)),
+            None => (name, None),
+        };
+        match (name, length) {
+            ("words" | "word_tokens", None) => Some(format!("word_tokens({value})")),
+            ("qgrams", Some(length)) => Some(format!("qgrams({value}, {length})")),
+            ("shingles", Some(length)) => Some(format!("shingles(word_tokens({value}), {length})")),
+            _ => None,
+        }
+    }
+}

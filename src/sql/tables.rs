@@ -12,7 +12,8 @@ use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
 use super::TextCursor;
 
 /// The table functions that read pairs.
-pub const PAIR_FUNCTIONS: [&str; 3] = ["connected_components", "representatives", "one_to_one"];
+pub const PAIR_FUNCTIONS: [&str; 6] =
+    ["connected_components", "representatives", "one_to_one", "thresholds", "evaluate", "compare"];
 
 /// The tokens of a name, the first and the last.
 type Name = (usize, usize);
@@ -81,18 +82,17 @@ fn find_names(tokens: &[TokenWithSpan]) -> Vec<Name> {
     let is_function = |position: usize| match token(position) {
         Some(Token::Word(word)) => {
             let is_named = |name: &&str| word.value.eq_ignore_ascii_case(name);
+            let before = position.checked_sub(1).and_then(token);
             // Behind a period it is a function of another schema.
-            let is_part = position > 0 && token(position - 1) == Some(&Token::Period);
-            PAIR_FUNCTIONS.iter().any(is_named) && !is_part
+            let is_part = before == Some(&Token::Period);
+            let is_table = matches!(before, Some(Token::Word(word)) if matches!(word.keyword, Keyword::FROM | Keyword::JOIN));
+            // The others have names that functions of values may have.
+            let names = if is_table { &PAIR_FUNCTIONS[..] } else { &PAIR_FUNCTIONS[..3] };
+            names.iter().any(is_named) && !is_part
         }
         _ => false,
     };
-    let mut names = vec![];
-    for position in 0..significant.len() {
-        if !is_function(position) || token(position + 1) != Some(&Token::LParen) {
-            continue;
-        }
-        let first = position + 2;
+    let name_at = |first: usize| {
         let mut last = first;
         match token(first) {
             Some(Token::SingleQuotedString(_)) => {}
@@ -103,13 +103,44 @@ fn find_names(tokens: &[TokenWithSpan]) -> Vec<Name> {
                     last += 2;
                 }
             }
-            _ => continue,
+            _ => return None,
         }
-        if matches!(token(last + 1), Some(Token::Comma | Token::RParen)) {
-            names.extend(significant.get(first).zip(significant.get(last)).map(|(a, b)| (*a, *b)));
+        let ends = matches!(token(last + 1), Some(Token::Comma | Token::RParen));
+        let name = significant.get(first).zip(significant.get(last)).map(|(a, b)| (*a, *b));
+        name.filter(|_| ends)
+    };
+    let mut names = vec![];
+    for position in 0..significant.len() {
+        if !is_function(position) || token(position + 1) != Some(&Token::LParen) {
+            continue;
+        }
+        names.extend(name_at(position + 2));
+        let is_evaluate = match token(position) {
+            Some(Token::Word(word)) => word.value.eq_ignore_ascii_case("evaluate"),
+            _ => false,
+        };
+        // The true pairs stand behind the links.
+        if is_evaluate && let Some(second) = second_argument(position + 2, &token) {
+            names.extend(name_at(second));
         }
     }
+    // Functions inside of an argument come before its next one.
+    names.sort_unstable();
     names
+}
+
+/// The position of the second argument of a function whose first one begins at a position.
+fn second_argument<'t>(first: usize, token: &impl Fn(usize) -> Option<&'t Token>) -> Option<usize> {
+    let mut depth = 0_usize;
+    for position in first.. {
+        match token(position)? {
+            Token::LParen | Token::LBracket | Token::LBrace => depth += 1,
+            Token::Comma if depth == 0 => return Some(position + 1),
+            Token::RParen | Token::RBracket | Token::RBrace => depth = depth.checked_sub(1)?,
+            _ => {}
+        }
+    }
+    None
 }
 
 /// Whether a word names a table rather than a value.
@@ -144,6 +175,12 @@ mod tests {
         ] {
             assert_eq!(rewrite_sql(sql).unwrap(), expected);
         }
+        assert_eq!(
+            rewrite_sql("FROM evaluate((SELECT f(a, (b)), c FROM thresholds(u, [1])), s.t, [0.5])")
+                .unwrap(),
+            "FROM evaluate((SELECT f(a, (b)), c FROM thresholds((SELECT * FROM u), [1])), \
+             (SELECT * FROM s.t), [0.5])"
+        );
         let sql = "SELECT * FROM connected_components(s.t)";
         let statements = parse_sql(sql, &GenericDialect {}, 50).unwrap();
         let expected = "SELECT * FROM connected_components((SELECT * FROM s.t))";

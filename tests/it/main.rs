@@ -78,6 +78,7 @@ mod results;
 mod results_fused;
 mod results_memory;
 mod results_nodes;
+mod results_written;
 mod row_orders;
 mod scores;
 mod self_joins;

@@ -14,8 +14,16 @@ const PAIRS: &str = "a query in parentheses, a table, a view, a common table exp
 
 /// The descriptions of all of them.
 pub(super) fn all() -> &'static [Documentation] {
-    static ALL: LazyLock<[Documentation; 3]> =
-        LazyLock::new(|| [connected_components(), representatives(), one_to_one()]);
+    static ALL: LazyLock<[Documentation; 6]> = LazyLock::new(|| {
+        [
+            connected_components(),
+            representatives(),
+            one_to_one(),
+            thresholds(),
+            evaluate(),
+            compare(),
+        ]
+    });
     ALL.as_slice()
 }
 
@@ -87,6 +95,62 @@ fn one_to_one() -> Documentation {
     )
     .with_related_udf("connected_components")
     .with_related_udf("representatives")
+    .build()
+}
+
+fn thresholds() -> Documentation {
+    Documentation::builder(
+        SECTION,
+        "Tells what each of several thresholds would give. A row for each: threshold, pairs within it, added (the pairs that \
+         only this step adds), rows_in_groups, groups, largest_group, and the three weakest of the added pairs as examples. \
+         Reads the pairs twice.",
+        "thresholds(pairs, thresholds[, order])",
+    )
+    .with_argument("pairs", format!("{PAIRS} The third column is the score, a fourth one a text that shows the pair."))
+    .with_argument("thresholds", "a list of numbers.")
+    .with_argument("order", ORDER)
+    .with_sql_example(
+        "SELECT * FROM thresholds((
+  SELECT a.id, b.id, jaccard(a.tokens, b.tokens) FROM docs a SIMJOIN docs b
+  ON jaccard(a.tokens, b.tokens) >= 0.5 AND a.id < b.id), [0.9, 0.8, 0.7, 0.6, 0.5]) ORDER BY threshold DESC;",
+    )
+    .with_related_udf("connected_components")
+    .with_related_udf("evaluate")
+    .build()
+}
+
+fn evaluate() -> Documentation {
+    Documentation::builder(
+        SECTION,
+        "Holds links against true pairs. Gives links, true_links, true_pairs, precision, recall and f1: of all links, or a \
+         row for each threshold of their scores. A pair that is there twice counts once, by its better score.",
+        "evaluate(links, truth[, thresholds[, order]])",
+    )
+    .with_argument("links", "a query in parentheses, a table, a view or a file in quotes: the left row, the right row and, \
+         with thresholds, the score.")
+    .with_argument("truth", "the same of the true pairs: the left row, the right row.")
+    .with_argument("thresholds", "a list of numbers.")
+    .with_argument("order", ORDER)
+    .with_sql_example("SELECT * FROM evaluate(links, truth, [0.9, 0.8, 0.7]) ORDER BY f1 DESC;")
+    .with_related_udf("thresholds")
+    .build()
+}
+
+fn compare() -> Documentation {
+    Documentation::builder(
+        SECTION,
+        "Compares two values by every measure that they have: texts, sets or vectors. Gives each row of the query with the \
+         measures, the elements that both have (shared) and that one has alone (left_only, right_only), and of texts the \
+         changes from one to the other (edit_script).",
+        "compare(values[, tokenizer])",
+    )
+    .with_argument("values", "a query in parentheses, a table, a view or a file in quotes; its first two columns are \
+         compared, others are given as they are.")
+    .with_argument("tokenizer", "how texts become sets: 'qgrams:3' (the default), 'words' or 'shingles:2'.")
+    .with_sql_example(
+        "SELECT * FROM compare((SELECT a.name, b.name, a.id FROM people a JOIN people b ON a.id = 1 AND b.id = 4));",
+    )
+    .with_related_udf("edit_script")
     .build()
 }
 

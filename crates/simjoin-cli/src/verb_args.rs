@@ -56,9 +56,24 @@ pub enum VerbCommand {
     /// Hold links against true pairs: precision, recall and F1 by threshold
     #[command(
         disable_help_flag = true,
-        after_help = "Example:\n  simjoin evaluate links.csv truth.csv"
+        mut_arg("on", |on| on.required(false)),
+        after_help = "Example:\n  simjoin evaluate links.csv truth.csv --missed missed.csv \
+                      --of ours.csv --of theirs.csv --on name --key city --at-least 0.8 --id id"
     )]
     Evaluate(EvaluateArgs),
+    /// Show how two rows compare: what they share, what differs, and why they are similar or not
+    #[command(
+        disable_help_flag = true,
+        override_usage = "simjoin compare [OPTIONS] --on <COLUMN> <FILE> [OTHER] <LEFT> <RIGHT>",
+        after_help = "Example:\n  simjoin compare people.csv 1 3 --on name --key city --at-least 0.8"
+    )]
+    Compare(CompareArgs),
+    /// Write a page to review: scores by a slider, pairs at the border, groups, marks of yes and no
+    #[command(
+        disable_help_flag = true,
+        after_help = "Example:\n  simjoin report people.csv --on name --at-least 0.8 -o report.html"
+    )]
+    Report(ReportArgs),
     /// List the nearest rows of each row, of the same file or of another one
     #[command(
         disable_help_flag = true,
@@ -211,6 +226,9 @@ pub struct DedupeArgs {
     /// File for the dropped rows, each with the row that stays for it
     #[arg(long, value_name = "FILE", help_heading = "Result")]
     pub audit: Option<PathBuf>,
+    /// File of marked pairs: left, right and label, which is yes or no, as a report exports them
+    #[arg(long, value_name = "FILE", help_heading = "What is similar")]
+    pub labels: Option<PathBuf>,
     #[allow(missing_docs, reason = "clap would print it")]
     #[command(flatten)]
     pub pair: PairArgs,
@@ -244,6 +262,12 @@ pub struct ClustersArgs {
     /// Give groups of several rows alone, the largest first
     #[arg(long, help_heading = "Result")]
     pub grouped: bool,
+    /// File of marked pairs: left, right and label, which is yes or no, as a report exports them
+    #[arg(long, value_name = "FILE", help_heading = "What is similar")]
+    pub labels: Option<PathBuf>,
+    /// Column that tells rows, where labels tell them so [default: their numbers, from 1]
+    #[arg(long, value_name = "COLUMN", help_heading = "What is similar")]
+    pub id: Option<String>,
     #[allow(missing_docs, reason = "clap would print it")]
     #[command(flatten)]
     pub run: RunArgs,
@@ -310,6 +334,88 @@ pub struct EvaluateArgs {
     /// A pair is the same in both orders: both rows are of one table
     #[arg(long, help_heading = "What is true")]
     pub unordered: bool,
+    /// Files whose first column tells a row and whose second one, or cluster, its group
+    #[arg(long, value_name = "WHICH", help_heading = "What is true")]
+    pub groups: Option<Grouped>,
+    /// File for the true pairs that are no links
+    #[arg(long, value_name = "FILE", help_heading = "Result")]
+    pub missed: Option<PathBuf>,
+    /// File of the linked rows, for the reason of each missed pair; twice for two files
+    #[arg(long, value_name = "FILE", help_heading = "What is similar", requires = "on")]
+    pub of: Vec<PathBuf>,
+    #[allow(missing_docs, reason = "clap would print it")]
+    #[command(flatten)]
+    pub question: QuestionArgs,
+    /// Column that tells rows, or COLUMN=OTHER [default: their numbers, from 1]
+    #[arg(long, value_name = "COLUMN", help_heading = "What is similar")]
+    pub id: Option<String>,
+    #[allow(missing_docs, reason = "clap would print it")]
+    #[command(flatten)]
+    pub run: RunArgs,
+}
+
+/// The files that have groups of rows in place of pairs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Grouped {
+    /// The true pairs
+    Truth,
+    /// The links
+    Links,
+    /// Both
+    Both,
+}
+
+#[derive(Debug, Args)]
+pub struct CompareArgs {
+    /// The file, a second one where the rows are of two, and both rows: numbers, or values of --id
+    #[arg(value_name = "FILE", num_args = 3..=4, required = true)]
+    pub rows: Vec<String>,
+    #[allow(missing_docs, reason = "clap would print it")]
+    #[command(flatten)]
+    pub question: QuestionArgs,
+    /// Column that tells rows, or COLUMN=OTHER [default: their numbers, from 1]
+    #[arg(long, value_name = "COLUMN", help_heading = "What is similar")]
+    pub id: Option<String>,
+    #[allow(missing_docs, reason = "clap would print it")]
+    #[command(flatten)]
+    pub run: RunArgs,
+}
+
+impl CompareArgs {
+    /// The files, one or two.
+    pub(super) fn files(&self) -> Vec<PathBuf> {
+        let count = self.rows.len().saturating_sub(2);
+        self.rows.iter().take(count).map(PathBuf::from).collect()
+    }
+
+    /// The rows.
+    pub(super) fn pair(&self) -> [&str; 2] {
+        let place = self.rows.len().saturating_sub(2);
+        [place, place + 1].map(|place| self.rows.get(place).map_or("", String::as_str))
+    }
+}
+
+#[derive(Debug, Args)]
+pub struct ReportArgs {
+    /// File of the rows; - for standard input, as CSV
+    pub file: PathBuf,
+    /// Second file, whose rows are linked with those of the first
+    pub others: Option<PathBuf>,
+    #[allow(missing_docs, reason = "clap would print it")]
+    #[command(flatten)]
+    pub question: QuestionArgs,
+    /// Weakest score to look at, beyond the threshold [default: 0.15 below a similarity, half above a distance]
+    #[arg(long, value_name = "NUMBER", help_heading = "What is similar")]
+    pub down_to: Option<f64>,
+    /// File of pairs that were marked before
+    #[arg(long, value_name = "FILE", help_heading = "What is similar")]
+    pub labels: Option<PathBuf>,
+    /// Most pairs on the page, the best ones
+    #[arg(long, value_name = "N", default_value = "100000", help_heading = "Result")]
+    pub most: u32,
+    #[allow(missing_docs, reason = "clap would print it")]
+    #[command(flatten)]
+    pub pair: PairArgs,
     #[allow(missing_docs, reason = "clap would print it")]
     #[command(flatten)]
     pub run: RunArgs,
@@ -354,20 +460,38 @@ impl VerbCommand {
             Self::Match(args) => &args.run,
             Self::Nearest(args) => &args.run,
             Self::Evaluate(args) => &args.run,
+            Self::Compare(args) => &args.run,
+            Self::Report(args) => &args.run,
         }
     }
 
-    /// The files that it reads.
-    pub(super) fn files(&self) -> Vec<&PathBuf> {
+    /// The files whose rows are compared.
+    pub(super) fn files(&self) -> Vec<PathBuf> {
+        let one_or_two = |file: &PathBuf, others: &Option<PathBuf>| {
+            [file].into_iter().chain(others).cloned().collect()
+        };
+        match self {
+            Self::Evaluate(args) => args.of.clone(),
+            Self::Dedupe(args) => vec![args.file.clone()],
+            Self::Pairs(args) => vec![args.file.clone()],
+            Self::Clusters(args) => vec![args.file.clone()],
+            Self::Thresholds(args) => vec![args.file.clone()],
+            Self::Link(args) => vec![args.ours.clone(), args.theirs.clone()],
+            Self::Match(args) => vec![args.ours.clone(), args.theirs.clone()],
+            Self::Nearest(args) => one_or_two(&args.file, &args.others),
+            Self::Report(args) => one_or_two(&args.file, &args.others),
+            Self::Compare(args) => args.files(),
+        }
+    }
+
+    /// The files of pairs beside them: marked ones, or links and true pairs.
+    pub(super) fn pair_files(&self) -> Vec<&PathBuf> {
         match self {
             Self::Evaluate(args) => vec![&args.links, &args.truth],
-            Self::Dedupe(args) => vec![&args.file],
-            Self::Pairs(args) => vec![&args.file],
-            Self::Clusters(args) => vec![&args.file],
-            Self::Thresholds(args) => vec![&args.file],
-            Self::Link(args) => vec![&args.ours, &args.theirs],
-            Self::Match(args) => vec![&args.ours, &args.theirs],
-            Self::Nearest(args) => [&args.file].into_iter().chain(&args.others).collect(),
+            Self::Dedupe(args) => args.labels.iter().collect(),
+            Self::Clusters(args) => args.labels.iter().collect(),
+            Self::Report(args) => args.labels.iter().collect(),
+            _ => vec![],
         }
     }
 
@@ -381,8 +505,21 @@ impl VerbCommand {
             Self::Link(args) => &args.question,
             Self::Match(args) => &args.question,
             Self::Nearest(args) => &args.question,
-            Self::Evaluate(_) => return None,
+            Self::Compare(args) => &args.question,
+            Self::Report(args) => &args.question,
+            Self::Evaluate(args) if args.of.is_empty() => return None,
+            Self::Evaluate(args) => &args.question,
         })
+    }
+
+    /// The column that tells rows.
+    pub(super) fn id(&self) -> Option<&str> {
+        match self {
+            Self::Evaluate(args) => args.id.as_deref(),
+            Self::Compare(args) => args.id.as_deref(),
+            Self::Clusters(args) => args.id.as_deref(),
+            _ => self.pair()?.id.as_deref(),
+        }
     }
 
     /// The flags of pairs of rows.
@@ -390,7 +527,8 @@ impl VerbCommand {
         match self {
             Self::Dedupe(args) => Some(&args.pair),
             Self::Pairs(args) => Some(&args.pair),
-            Self::Clusters(_) | Self::Thresholds(_) | Self::Evaluate(_) => None,
+            Self::Clusters(_) | Self::Thresholds(_) | Self::Evaluate(_) | Self::Compare(_) => None,
+            Self::Report(args) => Some(&args.pair),
             Self::Link(args) => Some(&args.pair),
             Self::Match(args) => Some(&args.pair),
             Self::Nearest(args) => Some(&args.pair),

@@ -16,6 +16,7 @@ impl VerbCommand {
         let result = self.run_args().output.as_deref().map(|file| ("result", file));
         let audit = match self {
             Self::Dedupe(args) => args.audit.as_deref().map(|file| ("dropped rows", file)),
+            Self::Evaluate(args) => args.missed.as_deref().map(|file| ("missed pairs", file)),
             _ => None,
         };
         result.into_iter().chain(audit).collect()
@@ -32,18 +33,23 @@ impl VerbCommand {
             && one == other
         {
             return Err(SessionError::Usage(
-                "-o and --audit name one file, which would have the dropped rows alone".to_string(),
+                "two flags name one file, which would have the rows of the last one alone"
+                    .to_string(),
             ));
+        }
+        if let Self::Report(args) = self {
+            return check_page(args.run.output.as_deref());
         }
         outputs.iter().try_for_each(|(_, file)| check_format(file))
     }
 }
 
 /// A name for the table of a file: the stem of its name, which no other one has.
-pub(super) fn table_name(file: &Path, others: &[VerbTable]) -> String {
+pub(super) fn table_name<'t>(file: &Path, others: impl Iterator<Item = &'t VerbTable>) -> String {
+    let others: Vec<&str> = others.map(VerbTable::name).collect();
     let stem = file.file_stem().map(|stem| stem.to_string_lossy().into_owned());
     let stem = stem.filter(|stem| stem != "-").unwrap_or_else(|| "stdin".to_string());
-    match others.iter().any(|other| other.name() == stem) {
+    match others.contains(&stem.as_str()) {
         true => format!("{stem}_{}", others.len() + 1),
         false => stem,
     }
@@ -111,6 +117,34 @@ pub(super) async fn schema_of(
     }
     let frame = shell.ctx.sql(&format!("SELECT * FROM {source}")).await?;
     Ok(frame.schema().as_arrow().clone())
+}
+
+/// Checks the name of a page.
+fn check_page(file: Option<&Path>) -> Result<(), SessionError> {
+    let end = file.and_then(Path::extension).map(|end| end.to_string_lossy().to_ascii_lowercase());
+    match (file, end.as_deref()) {
+        (Some(_), Some("html" | "htm")) => Ok(()),
+        (Some(file), _) => Err(SessionError::Usage(format!(
+            "{}: a report is a page: name it .html; pairs are written as rows by simjoin pairs",
+            file.display()
+        ))),
+        (None, _) => Err(SessionError::Usage("name the page to write: -o report.html".to_string())),
+    }
+}
+
+/// Writes a text into a file, which stays as it was until all of it is there.
+pub(super) fn write_text(text: &str, file: &Path) -> Result<(), SessionError> {
+    let Some(name) = file.file_name() else {
+        return Err(SessionError::Usage(format!("{} names no file", file.display())));
+    };
+    let aside =
+        file.with_file_name(format!(".simjoin-{}-{}", std::process::id(), name.to_string_lossy()));
+    let written = std::fs::write(&aside, text).and_then(|()| std::fs::rename(&aside, file));
+    if written.is_err() {
+        // It may not be there.
+        let _ = std::fs::remove_file(&aside);
+    }
+    written.map_err(|error| SessionError::Usage(format!("{}: {error}", file.display())))
 }
 
 /// Checks that a name says a format that can be written.

@@ -1,22 +1,22 @@
 //! Verbs from the command line: a file in, its statements, a result out.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use arrow::array::AsArray;
-use arrow::datatypes::{Float64Type, Int64Type};
 use datafusion::prelude::ident;
 use simjoin_session::errors::{self, SessionError};
+use simjoin_session::report::PageWords;
 use simjoin_session::verbs::{
-    AtThreshold, Direction, Evaluation, FOUND, How, JUDGED, Question, ROW, STEPS, Verb, VerbError,
-    VerbTable, names, quoted, suggestion,
+    COMPARED, Direction, Evaluation, FOUND, How, Labels, Question, ROW, ReportStatements, STEPS,
+    Verb, VerbError, VerbTable, names, quoted, suggestion_of, thresholds_of_links,
 };
 
 use super::exec::Shell;
 use super::output::Stdout;
 use super::output::print_line;
-use super::verb_args::{QuestionArgs, VerbCommand};
+use super::verb_args::{CompareArgs, EvaluateArgs, Grouped, QuestionArgs, VerbCommand};
 use super::verb_files::{
     copy, fold, in_order, read, reported, run_beside, schema_of, source_of, table_name, write,
+    write_text,
 };
 
 /// Runs a verb, or prints its statements.
@@ -26,36 +26,96 @@ pub(super) async fn run(shell: &mut Shell, command: &VerbCommand) -> Result<(), 
         Some(args) => question_of(args)?,
         None => Question::default(),
     };
-    let id = command.pair().and_then(|pair| pair.id.as_deref());
-    let id = id.map(|id| Question::parse(&[id.to_string()], None, None, &[]));
+    let id = command.id().map(|id| Question::parse(&[id.to_string()], None, None, &[]));
     let id = id.transpose().or_else(refuse)?.and_then(|mut id| id.on.pop());
     let id = id.map(|id| [id.left, id.right]);
-    let files = command.files();
-    let mut tables = vec![];
-    let mut loads = vec![];
-    for (side, file) in files.iter().enumerate() {
-        let name = table_name(file, &tables);
+    let show = command.pair().and_then(|pair| pair.show.as_deref()).map(names);
+    let show = show.transpose().or_else(refuse)?;
+    let mut loaded = Loaded::default();
+    for (side, file) in command.files().iter().enumerate() {
+        loaded.rows(shell, command, (file, side), &question).await?;
+    }
+    for file in command.pair_files() {
+        loaded.pairs(shell, command, file).await?;
+    }
+    let labels = match command {
+        VerbCommand::Evaluate(_) => None,
+        _ => loaded.pairs.first().map(|table| Labels { table }),
+    };
+    let tables = match loaded.tables.as_slice() {
+        [first, .., last] => Some([first, last]),
+        [only] => Some([only, only]),
+        [] => None,
+    };
+    let (id, show) = (id.as_ref(), show.as_deref());
+    let verb = tables.map(|tables| Verb { question: &question, tables, id, show, labels });
+    run_verb(shell, command, verb.as_ref(), &loaded).await
+}
+
+/// The tables of the files of a verb.
+#[derive(Default)]
+struct Loaded {
+    /// Tables whose rows are compared.
+    tables: Vec<VerbTable>,
+    /// Tables of pairs.
+    pairs: Vec<VerbTable>,
+    /// The statements that read them.
+    loads: Vec<String>,
+}
+
+impl Loaded {
+    /// Reads a file into a table of that name, or looks at its columns where statements are printed alone.
+    async fn table(
+        &self,
+        shell: &mut Shell,
+        command: &VerbCommand,
+        file: &Path,
+    ) -> Result<(VerbTable, String), SessionError> {
+        let others = self.tables.iter().chain(&self.pairs);
+        let name = table_name(file, others);
         let (source, path) = source_of(file)?;
         let schema = match command.run_args().explain {
             true => schema_of(shell, &source, &path).await?,
             false => read(shell, (&name, &source), &path).await?,
         };
-        let table = VerbTable::new(name, &schema);
-        let folded = table.folded(&question, side).or_else(refuse)?;
+        Ok((VerbTable::new(name, &schema), source))
+    }
+
+    /// Reads the rows of a side.
+    async fn rows(
+        &mut self,
+        shell: &mut Shell,
+        command: &VerbCommand,
+        (file, side): (&Path, usize),
+        question: &Question,
+    ) -> Result<(), SessionError> {
+        let (table, source) = self.table(shell, command, file).await?;
+        let folded = table.folded(question, side).or_else(refuse)?;
         let columns: String = folded.iter().map(|column| format!(", {column}")).collect();
-        loads.push(format!(
+        self.loads.push(format!(
             "CREATE TABLE {} AS SELECT row_number() OVER () AS {ROW}, *{columns} FROM {source}",
             quoted(table.name())
         ));
         if !command.run_args().explain {
             fold(shell, &table, &columns).await?;
         }
-        tables.push(table);
+        self.tables.push(table);
+        Ok(())
     }
-    let [first, .., last] = tables.as_slice() else {
-        return run_verb(shell, command, (&question, &id), [&tables[0], &tables[0]], loads).await;
-    };
-    run_verb(shell, command, (&question, &id), [first, last], loads).await
+
+    /// Reads pairs.
+    async fn pairs(
+        &mut self,
+        shell: &mut Shell,
+        command: &VerbCommand,
+        file: &Path,
+    ) -> Result<(), SessionError> {
+        let (table, source) = self.table(shell, command, file).await?;
+        let load = format!("CREATE TABLE {} AS SELECT * FROM {source}", quoted(table.name()));
+        self.loads.push(load);
+        self.pairs.push(table);
+        Ok(())
+    }
 }
 
 /// The question that arguments ask.
@@ -71,8 +131,10 @@ struct Statements<'c> {
     /// Statements that run before the others.
     before: Vec<String>,
     answer: String,
-    /// The statement of the dropped rows, and the file for them.
-    audit: Option<(String, &'c Path)>,
+    /// The statement of further rows, and the file for them.
+    beside: Option<(String, &'c Path)>,
+    /// A page, which is made of several answers.
+    report: Option<ReportStatements>,
 }
 
 /// The statements of a verb over its tables.
@@ -80,10 +142,13 @@ fn statements_of<'c>(
     verb: &Verb<'_>,
     command: &'c VerbCommand,
 ) -> Result<Statements<'c>, VerbError> {
-    let (mut before, mut audit) = (vec![], None);
+    let (mut before, mut beside, mut report) = (vec![], None, None);
     let answer = match command {
         VerbCommand::Pairs(_) => verb.pairs()?,
-        VerbCommand::Clusters(args) => verb.clusters(args.grouped)?,
+        VerbCommand::Clusters(args) => {
+            before = verb.clusters(args.grouped)?;
+            before.pop().unwrap_or_default()
+        }
         VerbCommand::Link(args) => verb.link(args.how.into())?,
         VerbCommand::Match(_) => verb.matched()?,
         VerbCommand::Nearest(args) => {
@@ -99,56 +164,103 @@ fn statements_of<'c>(
             let order = if verb.question.at_most.is_some() { "" } else { " DESC" };
             format!("SELECT * FROM {STEPS} ORDER BY threshold{order}")
         }
-        VerbCommand::Evaluate(args) => {
-            let [links, truth] = verb.tables;
-            let evaluation = Evaluation { links, truth, is_unordered: args.unordered };
-            before = evaluation.judge()?;
-            Evaluation::told(&[])
-        }
         VerbCommand::Dedupe(args) => {
             before = verb.deduplicate(&args.keep)?;
             if let Some(file) = &args.audit {
-                audit = Some((verb.audit()?, file.as_path()));
+                beside = Some((verb.audit()?, file.as_path()));
             }
             verb.kept()
         }
+        VerbCommand::Compare(args) => {
+            before = verb.pick(args.pair())?;
+            verb.compare()?
+        }
+        VerbCommand::Report(args) => {
+            let mut page = verb.report(args.down_to, args.most as usize, args.others.is_none())?;
+            before = std::mem::take(&mut page.before);
+            let answer = page.pairs.clone();
+            report = Some(page);
+            answer
+        }
+        VerbCommand::Evaluate(_) => {
+            return Err(VerbError { text: "evaluate joins no rows".to_string(), hint: None });
+        }
     };
-    Ok(Statements { before, answer, audit })
+    Ok(Statements { before, answer, beside, report })
+}
+
+/// The statements of an evaluation; `asked` are the rows and the question of its links.
+fn evaluation_of<'c>(
+    args: &'c EvaluateArgs,
+    pairs: &[VerbTable],
+    asked: Option<&Verb<'_>>,
+) -> Result<Statements<'c>, VerbError> {
+    let [links, truth] = pairs else {
+        return Err(VerbError { text: "evaluate reads two files".to_string(), hint: None });
+    };
+    let is_grouped = |which| args.groups.is_some_and(|own| own == which || own == Grouped::Both);
+    let evaluation = Evaluation {
+        links,
+        truth,
+        is_unordered: args.unordered,
+        are_groups: [is_grouped(Grouped::Links), is_grouped(Grouped::Truth)],
+    };
+    let missed = args.missed.as_ref().map(|file| Ok((Evaluation::missed(asked)?, file.as_path())));
+    Ok(Statements {
+        before: evaluation.judge()?,
+        answer: Evaluation::told(&[]),
+        beside: missed.transpose()?,
+        report: None,
+    })
 }
 
 async fn run_verb(
     shell: &mut Shell,
     command: &VerbCommand,
-    (question, id): (&Question, &Option<[String; 2]>),
-    tables: [&VerbTable; 2],
-    loads: Vec<String>,
+    verb: Option<&Verb<'_>>,
+    loaded: &Loaded,
 ) -> Result<(), SessionError> {
-    let show = command.pair().and_then(|pair| pair.show.as_deref()).map(names);
-    let show = show.transpose().or_else(refuse)?;
-    let verb = Verb { question, tables, id: id.as_ref(), show: show.as_deref() };
     let run = command.run_args();
-    let Statements { before, mut answer, audit } = statements_of(&verb, command).or_else(refuse)?;
+    let statements = match (command, verb) {
+        (VerbCommand::Evaluate(args), asked) => evaluation_of(args, &loaded.pairs, asked),
+        (_, Some(verb)) => statements_of(verb, command),
+        (_, None) => {
+            Err(VerbError { text: "there is no file to compare rows of".to_string(), hint: None })
+        }
+    };
+    let Statements { before, mut answer, beside, report } = statements.or_else(refuse)?;
     if run.explain {
         let written = |sql: String, file: Option<&Path>| match file {
-            Some(file) => copy(&sql, file),
-            None => Ok(sql),
+            Some(file) if report.is_none() => copy(&sql, file),
+            _ => Ok(sql),
         };
         let answer = written(answer, run.output.as_deref())?;
-        let audit = audit.map(|(sql, file)| written(sql, Some(file))).transpose()?;
-        let all = in_order(loads).into_iter().chain(before).chain([answer]).chain(audit);
+        let beside = beside.map(|(sql, file)| written(sql, Some(file))).transpose()?;
+        let loads = in_order(loaded.loads.clone());
+        let all = loads.into_iter().chain(before).chain([answer]).chain(beside);
         return print_line(Stdout, &all.map(|sql| format!("{sql};\n")).collect::<String>());
     }
     for sql in &before {
         run_beside(shell, sql).await?;
     }
-    if let VerbCommand::Evaluate(_) = command {
-        answer = Evaluation::told(&thresholds_of_links(shell).await?);
+    match command {
+        VerbCommand::Evaluate(_) => {
+            answer = Evaluation::told(&thresholds_of_links(&shell.ctx).await?)
+        }
+        VerbCommand::Compare(args) => check_rows(shell, args).await?,
+        _ => {}
     }
-    match &run.output {
-        Some(file) => write(shell, &answer, file).await?,
-        None => run_told(shell, &answer).await?,
+    match (&run.output, &report) {
+        (Some(file), Some(report)) => {
+            let sql = before.join(";\n\n");
+            let words = words_of(command, sql);
+            let page = simjoin_session::report::page(&shell.ctx, report, &words).await?;
+            write_text(&page, file)?;
+        }
+        (Some(file), None) => write(shell, &answer, file).await?,
+        (None, _) => run_told(shell, &answer).await?,
     }
-    if let Some((sql, file)) = &audit {
+    if let Some((sql, file)) = &beside {
         write(shell, sql, file).await?;
     }
     if run.quiet {
@@ -165,18 +277,53 @@ async fn run_verb(
     Ok(())
 }
 
-/// Thresholds between the scores of the links; none where they have no scores.
-async fn thresholds_of_links(shell: &Shell) -> Result<Vec<f64>, SessionError> {
-    let ends = format!("SELECT min(score), max(score) FROM {JUDGED}");
-    let ends = shell.ctx.sql(&ends).await?.collect().await?;
-    let end = |column: usize| {
-        let column = ends.first()?.column(column).as_primitive_opt::<Float64Type>()?;
-        column.iter().next().flatten()
+/// The words of a page: its title and its command.
+fn words_of(command: &VerbCommand, sql: String) -> PageWords {
+    let name = |file: &PathBuf| match file.file_name() {
+        Some(name) => name.to_string_lossy().into_owned(),
+        None => file.display().to_string(),
     };
-    Ok(match (end(0), end(1)) {
-        (Some(least), Some(greatest)) => Evaluation::thresholds(least, greatest),
-        _ => vec![],
-    })
+    let inputs: Vec<String> = command.files().iter().map(name).collect();
+    let plain = |word: &String| {
+        let is_plain = |c: char| c.is_alphanumeric() || "-_./,=:+".contains(c);
+        match !word.is_empty() && word.chars().all(is_plain) {
+            true => word.clone(),
+            false => format!("'{}'", word.replace('\'', "'\\''")),
+        }
+    };
+    let words: Vec<String> = std::env::args().skip(1).map(|word| plain(&word)).collect();
+    PageWords {
+        title: inputs.join(" and "),
+        inputs,
+        command: format!("simjoin {}", words.join(" ")),
+        sql,
+    }
+}
+
+/// Checks that each row to compare is there, once.
+async fn check_rows(shell: &Shell, args: &CompareArgs) -> Result<(), SessionError> {
+    let files = args.files();
+    for (side, (table, row)) in COMPARED.into_iter().zip(args.pair()).enumerate() {
+        let file = files.get(side).or(files.first()).map(|file| file.display().to_string());
+        let (what, count) =
+            (args.id.as_deref().unwrap_or("number"), shell.ctx.table(table).await?.count().await?);
+        let file = file.unwrap_or_default();
+        if count != 1 {
+            let text = match count {
+                0 => format!("{file} has no row of the {what} {row}"),
+                _ => format!("{file} has {count} rows of the {what} {row}"),
+            };
+            let hint = match (count, &args.id) {
+                (0, None) => {
+                    "rows are numbered from 1 on; --id COLUMN tells them by a column".to_string()
+                }
+                (0, Some(_)) => "the values are compared as texts, case counts".to_string(),
+                _ => "without --id rows are told by their numbers, from 1 on".to_string(),
+            };
+            return refuse(VerbError { text, hint: Some(hint) });
+        }
+    }
+    Ok(())
 }
 
 /// The error of words that do not go together.
@@ -205,18 +352,7 @@ async fn tell_kept(shell: &Shell) -> Result<(), SessionError> {
 
 /// Tells which threshold may be the one, and why.
 async fn tell_suggestion(shell: &Shell, answer: &str) -> Result<(), SessionError> {
-    let mut steps = vec![];
-    for batch in shell.ctx.sql(answer).await?.collect().await? {
-        let thresholds = batch.column(0).as_primitive::<Float64Type>();
-        let [added, largest] =
-            [2, 5].map(|column| batch.column(column).as_primitive::<Int64Type>());
-        steps.extend((0..batch.num_rows()).map(|row| AtThreshold {
-            threshold: thresholds.value(row),
-            added: added.value(row),
-            largest: largest.value(row),
-        }));
-    }
-    if let Some((threshold, why)) = suggestion(&steps) {
+    if let Some((threshold, why)) = suggestion_of(&shell.ctx, answer).await? {
         errors::tell(&format!("Suggestion: {threshold}, as {why}"));
     }
     Ok(())

@@ -14,7 +14,8 @@
 //! looks for probable mistakes ([`warnings`], [`tokenizers`], [`nan`]). [`errors`] turns an error into
 //! one line and a hint ([`hints`], [`meanings`]). [`analyze`] explains the time of a plan that has run
 //! ([`phases`], [`summary`]); [`progress`] tells how far it is; [`table`] lays out rows, without
-//! characters that a terminal would obey ([`escape`]). [`verbs`] writes the statements of whole jobs over tables.
+//! characters that a terminal would obey ([`escape`]). [`verbs`] writes the statements of whole jobs over tables, [`report`] a page
+//! to review their pairs.
 //!
 //! Programs in other languages open a [`host::Host`]. The other modules serve the command line, and
 //! change without notice.
@@ -45,6 +46,7 @@ pub mod phases;
 pub mod prepare;
 pub mod progress;
 pub mod reads;
+pub mod report;
 mod runtime;
 pub mod session;
 pub mod size;

@@ -31,6 +31,25 @@ impl ScoreOrder {
             .into_iter()
             .find(|order| order.to_string().eq_ignore_ascii_case(name))
     }
+
+    /// Sorts the thresholds of a function so that each admits what those before it admit.
+    ///
+    /// # Errors
+    ///
+    /// A plan error that names the function where a threshold is NaN or stands there twice.
+    pub(super) fn sort_strictest_first(self, name: &str, thresholds: &mut [f64]) -> Result<()> {
+        thresholds.sort_by(|a, b| match self {
+            Self::Similarity => b.total_cmp(a),
+            Self::Distance => a.total_cmp(b),
+        });
+        if let Some([twice, _]) = thresholds.array_windows().find(|[a, b]| a == b) {
+            return plan_err!("{name} has the threshold {twice} twice");
+        }
+        if thresholds.iter().any(|threshold| threshold.is_nan()) {
+            return plan_err!("a threshold of {name} is no number");
+        }
+        Ok(())
+    }
 }
 
 impl fmt::Display for ScoreOrder {
@@ -94,7 +113,7 @@ impl fmt::Display for PairFunction {
 impl PairFunction {
     /// The name in SQL.
     pub fn name(&self) -> &'static str {
-        let [components, representatives, one_to_one] = PAIR_FUNCTIONS;
+        let [components, representatives, one_to_one, ..] = PAIR_FUNCTIONS;
         match self {
             Self::ConnectedComponents { .. } => components,
             Self::Representatives { .. } => representatives,
@@ -115,17 +134,9 @@ impl PairFunction {
 
     /// The thresholds in the order of levels: a pair that counts at one counts at all after it.
     fn with_strictest_first(mut self) -> Result<Self> {
+        let name = self.name();
         if let Self::ConnectedComponents { thresholds, order } = &mut self {
-            thresholds.sort_by(|a, b| match order {
-                ScoreOrder::Similarity => b.total_cmp(a),
-                ScoreOrder::Distance => a.total_cmp(b),
-            });
-            if let Some([twice, _]) = thresholds.array_windows().find(|[a, b]| a == b) {
-                return plan_err!("connected_components has the threshold {twice} twice");
-            }
-            if thresholds.iter().any(|threshold| threshold.is_nan()) {
-                return plan_err!("a threshold of connected_components is no number");
-            }
+            order.sort_strictest_first(name, thresholds)?;
         }
         Ok(self)
     }
@@ -302,7 +313,7 @@ fn check_node_type(name: &str, data_type: &DataType) -> Result<()> {
 }
 
 /// The end of the names of a threshold's columns: `_0_9` for 0.9.
-fn suffix_of(threshold: &f64) -> String {
+pub(super) fn suffix_of(threshold: &f64) -> String {
     format!("_{}", threshold.to_string().replace(['.', '-'], "_"))
 }
 

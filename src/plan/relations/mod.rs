@@ -1,4 +1,5 @@
-//! Table functions over pairs: `connected_components`, `representatives`, `one_to_one`.
+//! Table functions over pairs: `connected_components`, `representatives`, `one_to_one`, and those that stand for queries
+//! over them (`written`): `thresholds`, `evaluate`, `compare`.
 //!
 //! ```text
 //! FROM one_to_one((SELECT …)) ─► planner: plans the query inside
@@ -20,6 +21,7 @@ mod node_type;
 mod ordered;
 mod physical;
 mod planner;
+mod written;
 
 pub(crate) use connect::connect_pairs;
 pub use function::{PairFunction, ScoreOrder};

@@ -13,8 +13,11 @@ use datafusion::optimizer::simplify_expressions::ExprSimplifier;
 use datafusion::sql::sqlparser::ast::{
     Expr as SqlExpr, FunctionArg, FunctionArgExpr, Ident, ObjectName, Query, TableFactor,
 };
+use datafusion::sql::sqlparser::dialect::GenericDialect;
+use datafusion::sql::sqlparser::parser::Parser;
 
-use super::{PairFunction, ScoreOrder};
+use super::{PairFunction, ScoreOrder, written};
+use crate::functions::comparison_query;
 use crate::sql::PAIR_FUNCTIONS;
 
 /// Plans [`PairFunction`]s.
@@ -41,6 +44,11 @@ impl RelationPlanner for PairFunctionPlanner {
         let Some((pairs, settings)) = arguments.split_first() else {
             return plan_err!("{name} reads the pairs of a query; {}", usage(name));
         };
+        if let Some(query) = written_query(name, pairs, settings, context)? {
+            let plan = context.plan(derived(query))?;
+            let alias = alias.clone();
+            return Ok(RelationPlanning::Planned(Box::new(PlannedRelation::new(plan, alias))));
+        }
         let pairs = plan_query(name, pairs, context)?;
         let settings = settings.iter().map(|setting| constant(name, setting, context));
         let function = function_of(name, settings.collect::<Result<Vec<_>>>()?)?;
@@ -50,8 +58,80 @@ impl RelationPlanner for PairFunctionPlanner {
     }
 }
 
+/// The query that a function stands for; `None` of the others.
+fn written_query(
+    name: &str,
+    pairs: &SqlExpr,
+    settings: &[&SqlExpr],
+    context: &mut dyn RelationPlannerContext,
+) -> Result<Option<Box<Query>>> {
+    let mut settings = settings;
+    let mut inputs = vec![pairs];
+    if !matches!(name, "thresholds" | "evaluate" | "compare") {
+        return Ok(None);
+    }
+    if name == "evaluate" {
+        let Some((truth, others)) = settings.split_first() else {
+            return plan_err!("evaluate lacks the true pairs; {}", usage(name));
+        };
+        inputs.push(truth);
+        settings = others;
+    }
+    let plans = inputs.iter().map(|input| plan_query(name, input, context));
+    let plans = plans.collect::<Result<Vec<_>>>()?;
+    let columns = |side: usize| plans.get(side).map_or(0, |plan| plan.schema().fields().len());
+    let settings = settings.iter().map(|setting| constant(name, setting, context));
+    let settings = settings.collect::<Result<Vec<_>>>()?;
+    let text = match name {
+        "compare" => {
+            let way = match settings.as_slice() {
+                [way] => way.try_as_str().flatten(),
+                _ => None,
+            };
+            if way.is_none() && !settings.is_empty() {
+                return plan_err!("compare takes one text behind the query; {}", usage(name));
+            }
+            let Some(plan) = plans.first() else { return plan_err!("compare lacks a query") };
+            comparison_query(plan.schema().as_arrow(), way)?
+        }
+        _ => {
+            let (thresholds, order) = thresholds_and_order(name, settings)?;
+            match name {
+                "evaluate" => written::evaluate([columns(0), columns(1)], &thresholds, order)?,
+                _ if thresholds.is_empty() => {
+                    return plan_err!("thresholds lacks the list of thresholds; {}", usage(name));
+                }
+                _ => written::thresholds(columns(0), &thresholds, order)?,
+            }
+        }
+    };
+    let inputs = inputs.into_iter().map(|input| query_of(name, input));
+    written::query(&text, inputs.collect::<Result<_>>()?).map(Some)
+}
+
+/// The query of an argument, which is one or the name of a common table expression.
+fn query_of(name: &str, argument: &SqlExpr) -> Result<Query> {
+    match argument {
+        SqlExpr::Nested(inner) => query_of(name, inner),
+        SqlExpr::Subquery(query) => Ok(query.as_ref().clone()),
+        other => {
+            let text = format!("SELECT * FROM {other}");
+            let query = Parser::new(&GenericDialect {}).try_with_sql(&text)?.parse_query()?;
+            Ok(*query)
+        }
+    }
+}
+
 fn usage(name: &str) -> String {
     match name {
+        "thresholds" => "write thresholds((SELECT a.id, b.id, score FROM …), [0.9, 0.8, 0.7]), with 'distance' behind \
+             them where less is better"
+            .to_string(),
+        "evaluate" => "write evaluate((SELECT left, right, score FROM links), (SELECT left, right FROM truth), \
+             [0.9, 0.8]); without thresholds the links need no score"
+            .to_string(),
+        "compare" => "write compare((SELECT a.name, b.name FROM …)), or compare((SELECT …), 'words') for texts as sets of words"
+            .to_string(),
         "connected_components" => "write connected_components((SELECT a.id, b.id FROM …)), or, for \
              several thresholds, connected_components((SELECT a.id, b.id, score FROM …), [0.9, 0.8])"
             .to_string(),
@@ -133,7 +213,25 @@ fn constant(
     }
 }
 
-fn function_of(name: &str, mut settings: Vec<ScalarValue>) -> Result<PairFunction> {
+/// The thresholds behind a query, the strictest first, and the order of scores.
+fn thresholds_and_order(
+    name: &str,
+    mut settings: Vec<ScalarValue>,
+) -> Result<(Vec<f64>, ScoreOrder)> {
+    let order = order_of(name, &mut settings)?;
+    let mut thresholds = vec![];
+    if !settings.is_empty() {
+        thresholds = thresholds_of(name, &settings.remove(0))?;
+    }
+    if let Some(setting) = settings.first() {
+        return plan_err!("{name} takes no {setting} behind the query; {}", usage(name));
+    }
+    order.sort_strictest_first(name, &mut thresholds)?;
+    Ok((thresholds, order))
+}
+
+/// The order of scores, which stands last; it is taken off the settings.
+fn order_of(name: &str, settings: &mut Vec<ScalarValue>) -> Result<ScoreOrder> {
     let mut order = ScoreOrder::default();
     if let Some(text) = settings.last().and_then(ScalarValue::try_as_str) {
         let Some(text) = text else {
@@ -147,9 +245,14 @@ fn function_of(name: &str, mut settings: Vec<ScalarValue>) -> Result<PairFunctio
         };
         settings.pop();
     }
+    Ok(order)
+}
+
+fn function_of(name: &str, mut settings: Vec<ScalarValue>) -> Result<PairFunction> {
+    let order = order_of(name, &mut settings)?;
     let mut thresholds = vec![];
     if name == "connected_components" && !settings.is_empty() {
-        thresholds = thresholds_of(&settings.remove(0))?;
+        thresholds = thresholds_of(name, &settings.remove(0))?;
     }
     if let Some(setting) = settings.first() {
         return plan_err!("{name} takes no {setting} behind the query; {}", usage(name));
@@ -161,22 +264,19 @@ fn function_of(name: &str, mut settings: Vec<ScalarValue>) -> Result<PairFunctio
     })
 }
 
-fn thresholds_of(value: &ScalarValue) -> Result<Vec<f64>> {
+fn thresholds_of(name: &str, value: &ScalarValue) -> Result<Vec<f64>> {
     let list = match value {
         ScalarValue::List(list) => list.values().clone(),
         other => other.to_array()?,
     };
     let numbers = datafusion::arrow::compute::cast(&list, &arrow::datatypes::DataType::Float64);
     let Ok(numbers) = numbers else {
-        return plan_err!(
-            "the thresholds of connected_components are numbers, not {value}; {}",
-            usage("connected_components")
-        );
+        return plan_err!("the thresholds of {name} are numbers, not {value}; {}", usage(name));
     };
     let numbers = datafusion::common::cast::as_float64_array(&numbers)?;
     let thresholds: Vec<f64> = numbers.iter().flatten().collect();
     if thresholds.len() < numbers.len() || thresholds.is_empty() {
-        return plan_err!("the thresholds of connected_components are numbers, not {value}");
+        return plan_err!("the thresholds of {name} are numbers, not {value}");
     }
     Ok(thresholds)
 }

@@ -125,6 +125,11 @@ impl Question {
         Ok(Self { on, keys, ..Self::default() })
     }
 
+    /// Whether a threshold is given.
+    pub(super) fn has_bound(&self) -> bool {
+        self.at_least.is_some() || self.at_most.is_some()
+    }
+
     /// Whether the score of two rows is a weighted sum of those of columns.
     pub(super) fn is_weighted(&self) -> bool {
         self.on.iter().any(|column| column.weight.is_some())

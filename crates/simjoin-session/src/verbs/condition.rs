@@ -3,18 +3,25 @@
 use arrow::datatypes::DataType;
 
 use super::compared::{ComparedColumn, Question};
-use super::measures::{ColumnKind, EQUAL, NamedMeasure, Values, tokens_of};
+use super::measures::{ColumnKind, EQUAL, NamedMeasure, USUAL_TOKENIZER, Values, tokens_of};
 use super::table::{VerbTable, folded_name};
 use super::{Result, VerbError, quoted};
 
 /// The score of a compared column.
 #[derive(Debug)]
-struct Score {
+pub(super) struct Score {
     measure: &'static NamedMeasure,
-    /// The values of both sides that are compared.
+    kind: ColumnKind,
+    /// The values of both sides that are compared, before texts become sets; a table stands for `{}`.
+    values: [String; 2],
+    /// The values of both sides that the measure's function takes.
     sides: [String; 2],
+    /// The tokenizer, where texts become sets or may do so.
+    tokenizer: Option<String>,
+    is_folded: bool,
     weight: Option<f64>,
     name: String,
+    columns: [String; 2],
 }
 
 /// The condition of two rows.
@@ -162,6 +169,23 @@ impl Condition {
         self.bound
     }
 
+    /// The same condition by another bound.
+    pub(super) fn with_bound(self, bound: f64) -> Self {
+        Self { bound: Some(bound), ..self }
+    }
+
+    pub(super) fn scores(&self) -> &[Score] {
+        &self.scores
+    }
+
+    /// The names of the compared column and of its measure, where there is one without a weight.
+    pub(super) fn only(&self) -> Option<(&str, &'static str)> {
+        match self.scores.as_slice() {
+            [only] if only.weight.is_none() => Some((&only.name, only.measure.name)),
+            _ => None,
+        }
+    }
+
     /// The best score that rows can have; `None` where there is none.
     pub(super) fn best(&self) -> Option<f64> {
         match self.scores.as_slice() {
@@ -255,26 +279,122 @@ impl Score {
                 measure.name, column.left
             )));
         }
-        let side = |(name, data_type): (&str, &DataType)| {
-            let value = match is_folded && data_type.is_string() {
-                true => format!("{{}}.{}", quoted(&folded_name(name))),
-                false => format!("{{}}.{}", quoted(name)),
-            };
-            if cuts { tokens_of(column.tokenizer.as_deref(), &value) } else { Ok(value) }
+        let value = |(name, data_type): (&str, &DataType)| match is_folded && data_type.is_string()
+        {
+            true => format!("{{}}.{}", quoted(&folded_name(name))),
+            false => format!("{{}}.{}", quoted(name)),
+        };
+        let values = [value(of_left), value(of_right)];
+        let side = |value: &String| match cuts {
+            true => tokens_of(column.tokenizer.as_deref(), value),
+            false => Ok(value.clone()),
         };
         Ok(Self {
             measure,
-            sides: [side(of_left)?, side(of_right)?],
+            kind,
+            sides: [side(&values[0])?, side(&values[1])?],
+            values,
+            tokenizer: column.tokenizer.clone(),
+            is_folded: is_folded && kind == ColumnKind::Text,
             weight: column.weight,
             name: column.name(),
+            columns: [of_left.0, of_right.0].map(str::to_string),
         })
     }
 
-    fn sides(&self, tables: [&str; 2]) -> [String; 2] {
-        [0, 1].map(|side| self.sides[side].replacen("{}", tables[side], 1))
+    pub(super) fn name(&self) -> &str {
+        &self.name
     }
 
-    fn value(&self, tables: [&str; 2]) -> String {
+    pub(super) fn kind(&self) -> ColumnKind {
+        self.kind
+    }
+
+    pub(super) fn measure(&self) -> &'static NamedMeasure {
+        self.measure
+    }
+
+    /// The name of the measure, with the tokenizer of texts.
+    pub(super) fn measure_name(&self) -> String {
+        let name = self.measure.name;
+        match self.measure.values == Values::Sets && self.kind == ColumnKind::Text {
+            true => format!("{name} of {}", self.tokenizer.as_deref().unwrap_or(USUAL_TOKENIZER)),
+            false => name.to_string(),
+        }
+    }
+
+    pub(super) fn weight(&self) -> Option<f64> {
+        self.weight
+    }
+
+    /// The values of the columns as they are, as texts.
+    pub(super) fn shown(&self, tables: [&str; 2]) -> [String; 2] {
+        [0, 1].map(|side| {
+            let column = format!("{}.{}", tables[side], quoted(&self.columns[side]));
+            match self.kind {
+                ColumnKind::Text | ColumnKind::Other => column,
+                _ => format!("array_to_string({column}, ' ')"),
+            }
+        })
+    }
+
+    fn of_tables(values: &[String; 2], tables: [&str; 2]) -> [String; 2] {
+        [0, 1].map(|side| values[side].replacen("{}", tables[side], 1))
+    }
+
+    /// The texts, of columns of texts.
+    pub(super) fn texts(&self, tables: [&str; 2]) -> Option<[String; 2]> {
+        (self.kind == ColumnKind::Text).then(|| Self::of_tables(&self.values, tables))
+    }
+
+    /// The texts without the differences of spellings that do not count.
+    pub(super) fn folded(&self, tables: [&str; 2]) -> Option<[String; 2]> {
+        self.texts(tables).filter(|_| self.is_folded)
+    }
+
+    /// The sets, of texts and of lists that are sets.
+    pub(super) fn sets(&self, tables: [&str; 2]) -> Result<Option<[String; 2]>> {
+        let [left, right] = Self::of_tables(&self.values, tables);
+        Ok(match self.kind {
+            ColumnKind::Text => {
+                let tokens = |value: &str| tokens_of(self.tokenizer.as_deref(), value);
+                Some([tokens(&left)?, tokens(&right)?])
+            }
+            ColumnKind::Set => Some([left, right]),
+            ColumnKind::Integers if self.measure.values == Values::Sets => Some([left, right]),
+            _ => None,
+        })
+    }
+
+    /// The value of another measure of the same columns, where it has one.
+    pub(super) fn value_of(
+        &self,
+        measure: &NamedMeasure,
+        tables: [&str; 2],
+    ) -> Result<Option<String>> {
+        let sides = match measure.values {
+            Values::Sets => self.sets(tables)?,
+            Values::Texts => self.texts(tables),
+            Values::Vectors if self.measure.values == Values::Vectors => Some(self.sides(tables)),
+            _ => None,
+        };
+        Ok(sides.map(|[left, right]| {
+            let value = format!("{}({left}, {right})", measure.function);
+            match measure.name {
+                // Texts of several lengths have none.
+                "hamming" => {
+                    format!("CASE WHEN length({left}) = length({right}) THEN {value} END")
+                }
+                _ => value,
+            }
+        }))
+    }
+
+    fn sides(&self, tables: [&str; 2]) -> [String; 2] {
+        Self::of_tables(&self.sides, tables)
+    }
+
+    pub(super) fn value(&self, tables: [&str; 2]) -> String {
         let [left, right] = self.sides(tables);
         match self.measure == &EQUAL {
             true => {

@@ -1,11 +1,16 @@
-//! Links held against the truth: precision, recall and F1 at each threshold.
+//! Links held against the truth: precision, recall and F1 at each threshold, and the pairs that were missed.
 
-use super::{Result, VerbError, VerbTable, quoted};
+use super::compare::reasons;
+use super::labels::Labels;
+use super::statements::Verb;
+use super::{ROW, Result, VerbError, VerbTable, quoted};
 
 /// The table of the links, and whether each is true.
 pub const JUDGED: &str = "__simjoin_judged";
+/// The table of the pairs of which it is known whether they are true.
+pub(super) const KNOWN: &str = "__simjoin_known";
 /// The table of the true pairs.
-const TRUTH: &str = "__simjoin_truth";
+pub(super) const TRUTH: &str = "__simjoin_truth";
 
 /// Links and true pairs, whose first two columns tell the rows.
 #[derive(Debug)]
@@ -16,6 +21,8 @@ pub struct Evaluation<'a> {
     pub truth: &'a VerbTable,
     /// Whether a pair is the same in both orders, as of one table.
     pub is_unordered: bool,
+    /// Whether the links, and whether the truth, are groups: a column that tells rows, and one of their groups.
+    pub are_groups: [bool; 2],
 }
 
 impl Evaluation<'_> {
@@ -24,19 +31,36 @@ impl Evaluation<'_> {
         self.links.column("score").is_ok()
     }
 
-    fn pair(&self, table: &VerbTable) -> Result<String> {
+    /// The query of the pairs of a table, as `l` and `r`, with `others` of its columns.
+    fn pairs(&self, table: &VerbTable, are_groups: bool, others: &str) -> Result<String> {
         let mut names = table.names();
         let (Some(left), Some(right)) = (names.next(), names.next()) else {
             return Err(VerbError::with_hint(
-                format!("{} has one column", table.name()),
-                "the first two columns tell the rows of a pair",
+                format!("{} has one column", table.told_name()),
+                "the first two columns tell the rows of a pair, or a row and its group",
             ));
         };
+        let from = table.quoted();
+        if are_groups {
+            // As `clusters` gives them.
+            let group = quoted(table.column("cluster").map_or(right, |(name, _)| name));
+            let row = format!("CAST({} AS VARCHAR)", quoted(left));
+            let rows = format!("SELECT {row} AS row, {group} AS grp FROM {from}");
+            return Ok(format!(
+                "SELECT x.row AS l, y.row AS r{others} FROM ({rows}) x JOIN ({rows}) y ON x.grp = y.grp AND x.row < y.row"
+            ));
+        }
         let [left, right] = [left, right].map(|name| format!("CAST({} AS VARCHAR)", quoted(name)));
-        Ok(match self.is_unordered {
+        let pair = match self.is_unordered() {
             true => format!("least({left}, {right}) AS l, greatest({left}, {right}) AS r"),
             false => format!("{left} AS l, {right} AS r"),
-        })
+        };
+        Ok(format!("SELECT {pair}{others} FROM {from}"))
+    }
+
+    /// Whether pairs have no order: those of groups have none.
+    fn is_unordered(&self) -> bool {
+        self.is_unordered || self.are_groups.contains(&true)
     }
 
     /// The statements that judge the links.
@@ -45,54 +69,90 @@ impl Evaluation<'_> {
     ///
     /// When a table has one column.
     pub fn judge(&self) -> Result<Vec<String>> {
-        let score = if self.has_scores() { "max(CAST(score AS DOUBLE))" } else { "NULL::double" };
-        let (links, truth) = (self.pair(self.links)?, self.pair(self.truth)?);
+        let has_scores = self.has_scores() && !self.are_groups[0];
+        let (score, others) = match has_scores {
+            // Without NaN, which is greater than any number.
+            true => (
+                "max(CASE WHEN score <= CAST('Infinity' AS DOUBLE) THEN CAST(score AS DOUBLE) END)",
+                ", score",
+            ),
+            false => ("NULL::double", ""),
+        };
+        let are_labels = Labels::are_in(self.truth) && !self.are_groups[1];
+        let links = self.pairs(self.links, self.are_groups[0], others)?;
+        let label = if are_labels { ", label" } else { "" };
+        let truth = self.pairs(self.truth, self.are_groups[1], label)?;
+        let is_true = match are_labels {
+            true => Labels::is("yes"),
+            false => "true".to_string(),
+        };
+        // Of pairs that nobody has marked nothing is known.
+        let (known, join) = match are_labels {
+            true => (format!(" AND ({} OR {})", Labels::is("yes"), Labels::is("no")), "JOIN"),
+            false => (String::new(), "LEFT JOIN"),
+        };
         Ok(vec![
             format!(
-                "CREATE TABLE {TRUTH} AS SELECT DISTINCT l, r FROM (SELECT {truth} FROM {}) WHERE l IS NOT NULL \
-                 AND r IS NOT NULL",
-                self.truth.quoted()
+                "CREATE TABLE {KNOWN} AS SELECT l, r, bool_and({is_true}) AS is_true FROM ({truth}) \
+                 WHERE l IS NOT NULL AND r IS NOT NULL{known} GROUP BY l, r"
             ),
+            format!("CREATE TABLE {TRUTH} AS SELECT l, r FROM {KNOWN} WHERE is_true"),
             format!(
-                "CREATE TABLE {JUDGED} AS SELECT k.*, t.l IS NOT NULL AS is_true FROM (SELECT l, r, {score} AS \
-                 score FROM (SELECT {links}{} FROM {}) WHERE l IS NOT NULL AND r IS NOT NULL GROUP BY l, r) k \
-                 LEFT JOIN {TRUTH} t ON t.l = k.l AND t.r = k.r",
-                if self.has_scores() { ", score" } else { "" },
-                self.links.quoted()
+                "CREATE TABLE {JUDGED} AS SELECT k.*, coalesce(t.is_true, false) AS is_true FROM (SELECT l, r, {score} AS \
+                 score FROM ({links}) WHERE l IS NOT NULL AND r IS NOT NULL GROUP BY l, r) k \
+                 {join} {KNOWN} t ON t.l = k.l AND t.r = k.r"
             ),
         ])
     }
 
+    /// The statement that gives the true pairs that are no links, each with the reason. `asked` is the question that the
+    /// links answer, and the tables of their rows.
+    ///
+    /// # Errors
+    ///
+    /// When the question does not fit the tables.
+    pub fn missed(asked: Option<&Verb<'_>>) -> Result<String> {
+        let missed = format!(
+            "SELECT t.l, t.r FROM {TRUTH} t LEFT ANTI JOIN {JUDGED} j ON j.l = t.l AND j.r = t.r"
+        );
+        let Some(verb) = asked else {
+            return Ok(format!(
+                "SELECT l AS \"left\", r AS \"right\", 'no link' AS reason FROM ({missed}) ORDER BY l, r"
+            ));
+        };
+        let condition = verb.condition(true)?;
+        let keys = verb.question.keys.iter().map(|[left, right]| {
+            Ok([verb.tables[0].column(left)?.0, verb.tables[1].column(right)?.0])
+        });
+        let keys = keys.collect::<Result<Vec<_>>>()?;
+        let reasons = reasons(&condition, &keys, ["a", "b"]);
+        let [ours, theirs] = verb.tables;
+        let [of_left, of_right] = verb.examples()?;
+        let [ours_name, theirs_name] =
+            [ours, theirs].map(|table| super::text(&format!("no row of {}", table.told_name())));
+        Ok(format!(
+            "SELECT m.l AS \"left\", m.r AS \"right\", CASE WHEN a.{ROW} IS NULL THEN {ours_name} WHEN b.{ROW} IS NULL THEN \
+             {theirs_name} ELSE coalesce({reasons}, 'similar, but no link') END AS reason, \
+             CASE WHEN a.{ROW} IS NOT NULL AND b.{ROW} IS NOT NULL THEN {} END AS score, concat({of_left}) AS left_value, \
+             concat({of_right}) AS right_value FROM ({missed}) m LEFT JOIN {} a ON CAST(a.{} AS VARCHAR) = m.l LEFT JOIN {} b ON \
+             CAST(b.{} AS VARCHAR) = m.r ORDER BY m.l, m.r",
+            condition.value(["a", "b"]),
+            ours.quoted(),
+            verb.id(0)?,
+            theirs.quoted(),
+            verb.id(1)?
+        ))
+    }
+
     /// The statement that tells of the links at thresholds of their scores; without thresholds of all.
     pub fn told(thresholds: &[f64]) -> String {
-        let share = |part: &str, whole: &str| {
-            format!("CASE WHEN {whole} > 0 THEN {part} / CAST({whole} AS DOUBLE) END")
-        };
-        let (precision, recall) = (share("found", "links"), share("found", "t.pairs"));
-        let f1 = share("2.0 * found", "links + t.pairs");
         let list: Vec<String> = thresholds.iter().map(|t| format!("{t:?}")).collect();
-        let (columns, links) = match thresholds.is_empty() {
-            true => (
-                "",
-                format!(
-                    "SELECT count(*) AS links, count(*) FILTER (WHERE is_true) AS found FROM {JUDGED}"
-                ),
-            ),
-            false => (
-                "threshold, ",
-                format!(
-                    "SELECT g.threshold, count(j.l) AS links, count(*) FILTER (WHERE j.is_true) AS found FROM \
-                     (SELECT unnest([{}]) AS threshold) g LEFT JOIN {JUDGED} j ON j.score >= g.threshold \
-                     GROUP BY g.threshold",
-                    list.join(", ")
-                ),
-            ),
+        let (behind, order) = match thresholds.is_empty() {
+            true => (String::new(), ""),
+            false => (format!(", [{}]", list.join(", ")), " ORDER BY threshold DESC"),
         };
-        let order = if thresholds.is_empty() { "" } else { " ORDER BY threshold DESC" };
         format!(
-            "SELECT {columns}links, found AS true_links, t.pairs AS true_pairs, {precision} AS precision, \
-             {recall} AS recall, {f1} AS f1 FROM ({links}) k CROSS JOIN (SELECT count(*) AS pairs FROM {TRUTH}) t\
-             {order}"
+            "SELECT * FROM evaluate((SELECT l, r, score FROM {JUDGED}), (SELECT l, r FROM {TRUTH}){behind}){order}"
         )
     }
 

@@ -20,7 +20,7 @@ impl Fold {
     const ALL: [Self; 4] = [Self::Lower, Self::Accents, Self::Punctuation, Self::Spaces];
 
     /// The text `value` without these differences. They go in one order, however they are given.
-    pub(super) fn apply(folds: &[Self], value: &str) -> String {
+    pub fn apply(folds: &[Self], value: &str) -> String {
         let given = Self::ALL.into_iter().filter(|fold| folds.contains(fold));
         given.fold(value.to_string(), |value, fold| match fold {
             Self::Lower => format!("casefold({value})"),

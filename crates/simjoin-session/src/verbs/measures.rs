@@ -2,6 +2,7 @@
 
 use super::{Result, VerbError};
 use datafusion_simjoin::config::nearest;
+use datafusion_simjoin::functions::Tokenizer;
 
 /// The values that a measure compares.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -117,6 +118,18 @@ impl NamedMeasure {
         MEASURES.iter().filter(move |measure| serves(measure.values))
     }
 
+    /// The other measures of a kind of columns, each function once.
+    pub(super) fn others(kind: ColumnKind, than: &'static Self) -> Vec<&'static Self> {
+        let mut others: Vec<&'static Self> = vec![];
+        for measure in Self::of_kind(kind) {
+            let is_new = |other: &&Self| other.function != measure.function;
+            if is_new(&than) && others.iter().all(is_new) {
+                others.push(measure);
+            }
+        }
+        others
+    }
+
     /// The measure of that name, or the usual one, for a column. `is_weighted` says that it is a part of a sum.
     pub(super) fn find(
         name: Option<&str>,
@@ -164,22 +177,17 @@ impl NamedMeasure {
     }
 }
 
+/// The tokenizer where none is named.
+pub(super) const USUAL_TOKENIZER: &str = "qgrams:3";
+
 /// The expression of a text's tokens, without a tokenizer of its runs of 3 characters.
 pub(super) fn tokens_of(tokenizer: Option<&str>, value: &str) -> Result<String> {
-    let given = tokenizer.unwrap_or("qgrams:3");
-    let (name, length) = match given.split_once(':') {
-        Some((name, length)) => (name, Some(length)),
-        None => (given, None),
-    };
-    let length = length.map(|length| length.parse::<u32>().ok().filter(|length| *length > 0));
-    match (name, length) {
-        ("words" | "word_tokens", None) => Ok(format!("word_tokens({value})")),
-        ("qgrams", Some(Some(length))) => Ok(format!("qgrams({value}, {length})")),
-        ("shingles", Some(Some(length))) => Ok(format!("shingles(word_tokens({value}), {length})")),
-        _ => Err(VerbError::with_hint(
+    let given = tokenizer.unwrap_or(USUAL_TOKENIZER);
+    Tokenizer::expression(given, value).ok_or_else(|| {
+        VerbError::with_hint(
             format!("{given:?} is no tokenizer"),
             "the tokenizers are qgrams:3 (runs of 3 characters), words and shingles:2 (runs of 2 words); any \
              length may stand behind the colon",
-        )),
-    }
+        )
+    })
 }

@@ -8,25 +8,41 @@
 //! A table has the columns of its source and, behind them, the [number](ROW) of each row. The statements name the
 //! tables and columns as they are.
 
+mod answers;
+mod compare;
 mod compared;
 mod condition;
 mod evaluate;
 mod fold;
+mod labels;
+mod marked;
 mod measures;
 mod numbered;
+mod report;
 mod statements;
 mod table;
 #[cfg(test)]
 mod tests;
 mod thresholds;
 
+pub use answers::{suggestion_of, thresholds_of_links};
+pub use compare::COMPARED;
 pub use compared::{ComparedColumn, Question, names};
 pub use evaluate::{Evaluation, JUDGED};
+use evaluate::{KNOWN, TRUTH};
 pub use fold::Fold;
+pub use labels::Labels;
+use marked::MARKED;
 pub use numbered::number_rows;
+pub use report::ReportStatements;
+use report::{REPORTED, SHOWN};
+use statements::RANKED;
 pub use statements::{Direction, FOUND, How, Keep, Verb};
 pub use table::VerbTable;
+use thresholds::PAIRS;
 pub use thresholds::{AtThreshold, STEPS, suggestion};
+
+use datafusion::prelude::SessionContext;
 
 /// The column of the number of a row, from 1 on.
 pub const ROW: &str = "__simjoin_row";
@@ -56,7 +72,35 @@ impl VerbError {
 /// The result of reading the words of a verb.
 pub type Result<T> = std::result::Result<T, VerbError>;
 
+/// Drops the tables that the statements of verbs have made.
+///
+/// # Errors
+///
+/// When the session has no such schema.
+pub fn drop_made(ctx: &SessionContext) -> datafusion::common::Result<()> {
+    const MADE: [&str; 12] = [
+        FOUND,
+        RANKED,
+        PAIRS,
+        STEPS,
+        COMPARED[0],
+        COMPARED[1],
+        MARKED,
+        KNOWN,
+        TRUTH,
+        JUDGED,
+        REPORTED,
+        SHOWN,
+    ];
+    MADE.into_iter().try_for_each(|name| ctx.deregister_table(name).map(drop))
+}
+
 /// A name as SQL has it.
 pub fn quoted(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
+}
+
+/// A text as SQL has it.
+pub fn text(value: &str) -> String {
+    format!("'{}'", value.replace('\'', "''"))
 }

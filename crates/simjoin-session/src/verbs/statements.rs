@@ -4,6 +4,7 @@ use std::fmt;
 
 use super::compared::{Question, unquoted};
 use super::condition::Condition;
+use super::labels::Labels;
 use super::table::VerbTable;
 use super::{ROW, Result, VerbError, quoted};
 
@@ -68,7 +69,7 @@ impl fmt::Display for How {
 
 /// The table of the dropped and the kept rows of a deduplication.
 pub const FOUND: &str = "__simjoin_found";
-const RANKED: &str = "__simjoin_ranked";
+pub(super) const RANKED: &str = "__simjoin_ranked";
 const PLACE: &str = "__simjoin_place";
 
 /// A verb: what is asked of which tables, and what of the rows is told.
@@ -82,6 +83,8 @@ pub struct Verb<'a> {
     pub id: Option<&'a [String; 2]>,
     /// The columns of both rows that are given; `None` for the compared ones.
     pub show: Option<&'a [String]>,
+    /// Pairs of one table that a person has marked.
+    pub labels: Option<Labels<'a>>,
 }
 
 /// The direction of what a row has found: whether one table is compared with itself.
@@ -98,21 +101,24 @@ impl Verb<'_> {
         Condition::of(self.question, self.tables, is_needed)
     }
 
-    /// The compared values of two rows, as texts.
+    /// The compared values of two rows `a` and `b`, as arguments of `concat`.
     pub(super) fn examples(&self) -> Result<[String; 2]> {
-        let [table, _] = self.tables;
-        let columns = self.question.on.iter().map(|column| table.column(&column.left));
-        let columns = columns.collect::<Result<Vec<_>>>()?;
-        Ok(["a", "b"].map(|rows| {
-            let values: Vec<String> = columns
+        let side = |side: usize, rows: &str| -> Result<String> {
+            let columns = self
+                .question
+                .on
                 .iter()
-                .map(|(name, data_type)| match data_type.is_nested() {
+                .map(|column| self.tables[side].column(column.of_side(side)));
+            let values = columns.map(|column| {
+                let (name, data_type) = column?;
+                Ok(match data_type.is_nested() {
                     true => format!("array_to_string({rows}.{}, ' ')", quoted(name)),
                     false => format!("{rows}.{}", quoted(name)),
                 })
-                .collect();
-            values.join(", ' | ', ")
-        }))
+            });
+            Ok(values.collect::<Result<Vec<_>>>()?.join(", ' | ', "))
+        };
+        Ok([side(0, "a")?, side(1, "b")?])
     }
 
     pub(super) fn from(&self, how: How) -> String {
@@ -121,7 +127,7 @@ impl Verb<'_> {
     }
 
     /// The column that tells the rows of a side.
-    fn id(&self, side: usize) -> Result<String> {
+    pub(super) fn id(&self, side: usize) -> Result<String> {
         match self.id {
             Some(names) => Ok(quoted(self.tables[side].column(&names[side])?.0)),
             None => Ok(ROW.to_string()),
@@ -256,20 +262,20 @@ impl Verb<'_> {
         ))
     }
 
-    /// The rows of a table with the group of each: the number of its first row, and its size. With `grouped` those
-    /// of groups of several rows alone, the largest group first.
+    /// The statements whose last one gives the rows of a table with the group of each: the number of its first row, and
+    /// its size. With `grouped` those of groups of several rows alone, the largest group first.
     ///
     /// # Errors
     ///
     /// As of [`pairs`](Self::pairs).
-    pub fn clusters(&self, grouped: bool) -> Result<String> {
+    pub fn clusters(&self, grouped: bool) -> Result<Vec<String>> {
         let condition = self.condition(true)?;
         let [table, _] = self.tables;
         for name in ["cluster", "cluster_size"] {
             if table.column(name).is_ok() {
                 return Err(VerbError::new(format!(
                     "{} has a column {name}, which the result would have twice: rename it",
-                    table.name()
+                    table.told_name()
                 )));
             }
         }
@@ -279,14 +285,14 @@ impl Verb<'_> {
             true => format!("WHERE c.size > 1 ORDER BY c.size DESC, c.component, t.{ROW}"),
             false => format!("ORDER BY t.{ROW}"),
         };
-        Ok(format!(
-            "SELECT {}, c.component AS cluster, c.size AS cluster_size FROM connected_components((\
-             SELECT a.{ROW}, b.{ROW} FROM {} ON {})) c JOIN {} t ON t.{ROW} = c.node {order}",
+        let name = table.quoted();
+        let answer = format!(
+            "SELECT {}, c.component AS cluster, c.size AS cluster_size FROM connected_components(({})) c \
+             JOIN {name} t ON t.{ROW} = c.node {order}",
             columns.join(", "),
-            self.from(How::Left),
-            condition.text([condition.once(ROW)]),
-            table.quoted(),
-        ))
+            self.marked_pairs(&condition, &name, ROW, false),
+        );
+        Ok(self.mark(&name, ROW)?.into_iter().chain([answer]).collect())
     }
 
     /// The statements that find which rows stay, [`FOUND`] in the end.
@@ -321,15 +327,14 @@ impl Verb<'_> {
         });
         let find = format!(
             "CREATE TABLE {FOUND} AS SELECT d.{ROW} AS dropped_row, k.{ROW} AS kept_row, r.kept AS is_kept, \
-             r.score AS score{} FROM representatives((SELECT a.{place}, b.{place}, {} AS score \
-             FROM {ranked} a LEFT SIMJOIN {ranked} b ON {}){}) r \
+             r.score AS score{} FROM representatives(({}){}) r \
              JOIN {ranked} d ON d.{place} = r.node JOIN {ranked} k ON k.{place} = r.representative",
             parts.collect::<String>(),
-            condition.value(["a", "b"]),
-            condition.text([condition.once(place)]),
+            self.marked_pairs(&condition, &ranked, place, true),
             condition.order(),
         );
-        Ok(rank.into_iter().chain([find]).collect())
+        let mark = self.mark(&ranked, place)?;
+        Ok(rank.into_iter().chain(mark).chain([find]).collect())
     }
 
     /// The order of rows that are kept; `None` for that of the table.

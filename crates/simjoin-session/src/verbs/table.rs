@@ -9,6 +9,8 @@ use super::{Fold, OWN, Question, Result, VerbError, quoted};
 #[derive(Debug, Clone)]
 pub struct VerbTable {
     name: String,
+    /// The name in messages.
+    told: String,
     columns: Vec<(String, DataType)>,
 }
 
@@ -18,7 +20,18 @@ impl VerbTable {
         let column =
             |field: &arrow::datatypes::FieldRef| (field.name().clone(), field.data_type().clone());
         let columns = schema.fields().iter().map(column).filter(|(name, _)| !name.starts_with(OWN));
-        Self { name: name.into(), columns: columns.collect() }
+        let name = name.into();
+        Self { told: name.clone(), name, columns: columns.collect() }
+    }
+
+    /// The table with another name in messages.
+    pub fn told(self, told: impl Into<String>) -> Self {
+        Self { told: told.into(), ..self }
+    }
+
+    /// The name in messages.
+    pub(super) fn told_name(&self) -> &str {
+        &self.told
     }
 
     /// The name of the table.
@@ -34,7 +47,7 @@ impl VerbTable {
         let names = || self.columns.iter().map(|(name, _)| name.as_str());
         let meant = nearest(name, names()).map(|meant| format!("did you mean {meant}? "));
         Err(VerbError::with_hint(
-            format!("{} has no column {name}", self.name),
+            format!("{} has no column {name}", self.told),
             format!(
                 "{}its columns are {}",
                 meant.unwrap_or_default(),

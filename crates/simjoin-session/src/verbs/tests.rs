@@ -25,7 +25,7 @@ fn question(on: &[&str], at_least: Option<f64>) -> Result<Question> {
 
 fn pairs(question: &Question) -> Result<String> {
     let table = table();
-    Verb { question, tables: [&table, &table], id: None, show: Some(&[]) }.pairs()
+    Verb { question, tables: [&table, &table], id: None, show: Some(&[]), labels: None }.pairs()
 }
 
 #[test]

@@ -5,9 +5,7 @@ use super::statements::{How, Verb};
 use super::{ROW, Result, VerbError};
 
 /// The table of the pairs within the weakest threshold.
-const PAIRS: &str = "__simjoin_pairs";
-/// The table of the groups of their rows at each threshold.
-const GROUPS: &str = "__simjoin_groups";
+pub(super) const PAIRS: &str = "__simjoin_pairs";
 /// The table of what each threshold gives.
 pub const STEPS: &str = "__simjoin_steps";
 /// The number of thresholds between the weakest one and the best score, at least.
@@ -42,53 +40,22 @@ impl Verb<'_> {
             self.from(How::Inner),
             condition.text([condition.once(ROW)])
         );
-        let group = format!(
-            "CREATE TABLE {GROUPS} AS SELECT * FROM connected_components((SELECT l, r, score FROM {PAIRS}), \
-             [{}]{})",
+        let [left, right] = self.examples()?;
+        let [table, _] = self.tables;
+        let name = table.quoted();
+        let tell = format!(
+            "CREATE TABLE {STEPS} AS SELECT * FROM thresholds((SELECT p.l, p.r, p.score, concat({left}, ' ~ ', {right}) FROM \
+             {PAIRS} p JOIN {name} a ON a.{ROW} = p.l JOIN {name} b ON b.{ROW} = p.r), [{}]{})",
             list.join(", "),
             condition.order()
         );
-        let mut stricter: Option<f64> = None;
-        let mut told = vec![];
-        for threshold in thresholds {
-            told.push(self.at_threshold(&condition, threshold, stricter)?);
-            stricter = Some(threshold);
-        }
-        let tell = format!("CREATE TABLE {STEPS} AS {}", told.join(" UNION ALL "));
-        Ok(vec![find, group, tell])
-    }
-
-    fn at_threshold(
-        &self,
-        condition: &Condition,
-        threshold: f64,
-        stricter: Option<f64>,
-    ) -> Result<String> {
-        let (within, beyond) = if condition.is_distance() { ("<=", ">") } else { (">=", "<") };
-        let is_added =
-            stricter.map_or(String::from("true"), |stricter| format!("score {beyond} {stricter}"));
-        let suffix = threshold.to_string().replace(['.', '-'], "_");
-        let weakest = if condition.is_distance() { " DESC" } else { "" };
-        let [left, right] = self.examples()?;
-        let [table, _] = self.tables;
-        let table = table.quoted();
-        Ok(format!(
-            "SELECT CAST({threshold} AS DOUBLE) AS threshold, p.pairs, p.added, g.rows_in_groups, g.groups, \
-             g.largest_group, e.examples FROM (SELECT count(*) AS pairs, count(*) FILTER (WHERE {is_added}) AS \
-             added FROM {PAIRS} WHERE score {within} {threshold}) p CROSS JOIN (SELECT \
-             count(*) FILTER (WHERE size_{suffix} > 1) AS rows_in_groups, \
-             count(DISTINCT component_{suffix}) FILTER (WHERE size_{suffix} > 1) AS groups, \
-             coalesce(max(size_{suffix}), 0) AS largest_group FROM {GROUPS}) g CROSS JOIN (SELECT \
-             string_agg(concat({left}, ' ~ ', {right}), '; ') AS examples FROM (SELECT l, r FROM {PAIRS} WHERE \
-             score {within} {threshold} AND {is_added} ORDER BY score{weakest}, l, r LIMIT 3) x \
-             JOIN {table} a ON a.{ROW} = x.l JOIN {table} b ON b.{ROW} = x.r) e"
-        ))
+        Ok(vec![find, tell])
     }
 }
 
 impl Condition {
     /// The thresholds from the strictest one to the bound.
-    fn thresholds(&self, step: Option<f64>) -> Result<Vec<f64>> {
+    pub(super) fn thresholds(&self, step: Option<f64>) -> Result<Vec<f64>> {
         let Some(bound) = self.bound() else {
             return Err(VerbError::new(
                 "a bound is missing: give the weakest threshold to look at",
