@@ -356,7 +356,7 @@ def _pairs(job: Job, links: Any, truth: Any, flags: list[bool]) -> tuple[Kind, d
     return kinds[0], {"pairs": tables, "flags": flags}
 
 
-_PAIRS = ("the links", "the truth")
+_PAIRS = ("the frame of links", "the frame of truth")
 
 
 class PairComparison:
@@ -552,7 +552,7 @@ def report(
 
     >>> import simjoin
     >>> simjoin.report(["Jane Doe", "Jane Do", "John Roe"], at_least=0.7).html[:15]
-    '<!doctype html>'
+    '<!DOCTYPE html>'
     """
     from ._job import Job
 

@@ -127,3 +127,30 @@ def cluster_sizes(clustered: Any, *, size: str = "cluster_size", axes: Any = Non
     axes.set_xlabel("rows in a cluster")
     axes.set_ylabel("clusters")
     return axes
+
+
+def evaluation(evaluated: Any, *, axes: Any = None) -> Any:
+    """Draws precision, recall and F1 by threshold, and marks the threshold of the best F1.
+
+    Args:
+        evaluated: A frame of ``evaluate`` with thresholds.
+        axes: The axes of matplotlib to draw on.
+    """
+    thresholds = _column(evaluated, "threshold")
+    axes = _axes(axes)
+    for name in ("precision", "recall", "f1"):
+        values = _column(evaluated, name)
+        points = [(t, v) for t, v in zip(thresholds, values, strict=True) if v is not None]
+        if points:
+            axes.plot(*zip(*sorted(points), strict=True), label=name, marker=".")
+    best = [
+        (v, t) for t, v in zip(thresholds, _column(evaluated, "f1"), strict=True) if v == v and v
+    ]
+    if best:
+        f1, threshold = max(best)
+        axes.axvline(threshold, color="black", linestyle="--")
+        axes.set_title(f"the best F1 is {f1:.3f}, at {threshold}")
+    axes.set_xlabel("threshold")
+    axes.set_ylim(0, 1.05)
+    axes.legend()
+    return axes

@@ -60,3 +60,14 @@ def test_funnel() -> None:
 def test_columns_that_are_missing() -> None:
     with pytest.raises(simjoin.PlanError, match="no column 'points'"):
         simjoin.plot.scores(simjoin.near_duplicates(TEXTS, "text"), score="points")
+
+
+def test_evaluations_are_drawn_by_threshold() -> None:
+    links = {"left": [1, 2, 3], "right": [2, 3, 4], "score": [0.9, 0.8, 0.5]}
+    evaluated = simjoin.evaluate(links, {"a": [1, 2], "b": [2, 3]}, [1.0, 0.9, 0.8, 0.5])
+    axes = simjoin.plot.evaluation(evaluated)
+    assert axes.get_title() == "the best F1 is 1.000, at 0.8"
+    lines = {line.get_label(): list(line.get_ydata()) for line in axes.get_lines()[:3]}
+    assert lines["recall"] == [1.0, 1.0, 0.5, 0.0]
+    # Of no link there is no precision.
+    assert lines["precision"] == [2 / 3, 1.0, 1.0]

@@ -224,7 +224,7 @@ mod commands {
         }
         // These read the files of the repository, and write below `target`.
         let verbs = super::blocks("docs/verbs.md", "sh");
-        assert_eq!(verbs.len(), 2, "{verbs:?}");
+        assert_eq!(verbs.len(), 3, "{verbs:?}");
         for block in verbs {
             let mut shell = Command::new("sh");
             shell.current_dir(super::root()).args(["-ec", &block]).env("PATH", &path);

@@ -368,7 +368,7 @@ pub enum Grouped {
 #[derive(Debug, Args)]
 pub struct CompareArgs {
     /// The file, a second one where the rows are of two, and both rows: numbers, or values of --id
-    #[arg(value_name = "FILE", num_args = 3..=4, required = true)]
+    #[arg(value_names = ["FILE", "LEFT", "RIGHT"], num_args = 3..=4, required = true)]
     pub rows: Vec<String>,
     #[allow(missing_docs, reason = "clap would print it")]
     #[command(flatten)]

@@ -105,14 +105,14 @@ fn written_query(
             }
         }
     };
-    let inputs = inputs.into_iter().map(|input| query_of(name, input));
+    let inputs = inputs.into_iter().map(query_of);
     written::query(&text, inputs.collect::<Result<_>>()?).map(Some)
 }
 
 /// The query of an argument, which is one or the name of a common table expression.
-fn query_of(name: &str, argument: &SqlExpr) -> Result<Query> {
+fn query_of(argument: &SqlExpr) -> Result<Query> {
     match argument {
-        SqlExpr::Nested(inner) => query_of(name, inner),
+        SqlExpr::Nested(inner) => query_of(inner),
         SqlExpr::Subquery(query) => Ok(query.as_ref().clone()),
         other => {
             let text = format!("SELECT * FROM {other}");

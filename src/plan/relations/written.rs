@@ -17,7 +17,7 @@ pub(super) fn query(text: &str, inputs: Vec<Query>) -> Result<Box<Query>> {
     let mut parsed = Parser::new(&GenericDialect {}).try_with_sql(text)?.parse_query()?;
     let Some(with) = &mut parsed.with else { return internal_err!("{text} has no inputs") };
     for (cte, input) in with.cte_tables.iter_mut().zip(inputs) {
-        cte.query = Box::new(input);
+        *cte.query = input;
     }
     Ok(parsed)
 }

@@ -111,6 +111,7 @@ async fn whole(
         "pairs": {
             "left": pairs.left, "right": pairs.right, "score": pairs.score, "parts": pairs.parts
         },
+        "id_name": report.id,
         "labels": labels,
         "left_out": left_out,
     }))

@@ -24,6 +24,8 @@ pub struct ReportStatements {
     pub rows: Vec<[String; 2]>,
     /// The marked pairs: left, right and label.
     pub labels: Option<String>,
+    /// The column that tells the rows of the first table; `None` for their numbers.
+    pub id: Option<String>,
     /// The names of the columns of each table.
     pub columns: Vec<Vec<String>>,
     /// The places of the compared columns among them.
@@ -96,6 +98,7 @@ impl Verb<'_> {
             count: format!("SELECT count(*) FROM {REPORTED}"),
             rows,
             labels: self.labels.map(Labels::told).transpose()?,
+            id: self.id.map(|[id, _]| id.clone()),
             columns,
             compared,
             parts: parts.into_iter().map(|(_, name)| name).collect(),

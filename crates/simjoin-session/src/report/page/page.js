@@ -53,6 +53,8 @@
   const rights = Int32Array.from(data.pairs.right, (place) => place + offset);
   const total = scores.length;
   const best = data.best ?? (total ? scores[0] : data.weakest);
+  // A threshold that may be the one, with a reason, is named and never taken by itself.
+  const suggested = data.why ? data.suggested ?? data.at : null;
   const integers = scores.every(Number.isInteger) && Number.isInteger(data.weakest) && Number.isInteger(best);
 
   const tableOf = (node) => (single || node < offset ? leftTable : rightTable);
@@ -450,10 +452,10 @@
       ticks.append(tick);
     };
     for (let i = Math.ceil(low / width - 1e-9); i * width <= high + 1e-9 * width; i++) put(i * width, tidy(i * width), "");
-    if (data.why) {
+    if (suggested !== null) {
       ticks.classList.add("two");
-      const place = across(data.at);
-      put(data.at, place > 0.5 ? `suggested ▲` : `▲ suggested`, place > 0.5 ? "suggested end" : "suggested start");
+      const place = across(suggested);
+      put(suggested, place > 0.5 ? `suggested ▲` : `▲ suggested`, place > 0.5 ? "suggested end" : "suggested start");
     }
     // The ends of the slider are whole steps; what it says is kept within those of the scores.
     const [min, max] = [Math.floor(low / step + 1e-9), Math.ceil(high / step - 1e-9)].map((times) => tidy(times * step));
@@ -464,11 +466,11 @@
   }
 
   function sayWhy() {
-    $("back").textContent = data.why ? `Back to the suggested ${tidy(data.at)}` : `Back to ${tidy(data.at)}`;
-    $("asked").textContent = `As asked, ${tidy(data.weakest)}`;
-    if (!data.why) return;
-    $("why").textContent = `The slider starts at ${tidy(data.at)}, which is suggested: ${data.why.replace(/\.$/, "")}. ` +
-      `Asked for was ${data.distance ? "at most" : "at least"} ${tidy(data.weakest)}.`;
+    $("back").textContent = `As asked, ${tidy(data.at)}`;
+    if (suggested === null) return;
+    $("asked").textContent = `Suggested, ${tidy(suggested)}`;
+    $("why").textContent = `Suggested is ${data.distance ? "at most" : "at least"} ${tidy(suggested)}: ${data.why.replace(/\.$/, "")}. ` +
+      `The slider starts at the threshold asked for, ${tidy(data.at)}.`;
     $("why").hidden = false;
   }
 
@@ -563,7 +565,7 @@
       else row.removeAttribute("aria-current");
     }
     $("back").hidden = threshold === data.at;
-    $("asked").hidden = threshold === data.weakest || data.at === data.weakest;
+    $("asked").hidden = suggested === null || threshold === suggested;
   }
 
   let framed = 0, listed = 0;
@@ -713,7 +715,7 @@
   // Shows id and other columns of a row in small print, marked where the partner has another value.
   function otherValues(node, partner) {
     const table = tableOf(node);
-    const line = el("p", "rest", el("span", "name", single ? "row " : `${table.name} `, shown(idOf(node))));
+    const line = el("p", "rest", el("span", "name", `${single ? "" : `${table.name} `}${data.id_name ?? (single ? "row" : "")} `, shown(idOf(node))));
     for (const column of others.get(table)) {
       const value = cellOf(node, column);
       if (String(value) === String(idOf(node))) continue;
@@ -1076,8 +1078,9 @@
         (total ? `Figures ${data.distance ? "above" : "below"} ${tidy(scores[total - 1])} count too few.` : "");
       $("left-out").hidden = false;
     }
-    const verb = single ? `simjoin dedupe ${data.title}` : `simjoin link ${leftTable.name} ${rightTable.name}`;
-    $("use").textContent = `${verb} … --labels ${fileName(data.title)}\nsimjoin evaluate links.csv ${fileName(data.title)}`;
+    const file = fileName(data.title);
+    const evaluate = `simjoin evaluate links.csv ${file}`;
+    $("use").textContent = single ? `simjoin dedupe ${data.title} … --labels ${file}\n${evaluate}` : evaluate;
   }
 
   function listen() {
@@ -1090,7 +1093,7 @@
     });
     $("exact").addEventListener("change", () => { $("exact").value = tidy(state.threshold); });
     $("back").addEventListener("click", () => { setThreshold(data.at); $("slider").focus(); });
-    $("asked").addEventListener("click", () => { setThreshold(data.weakest); $("slider").focus(); });
+    $("asked").addEventListener("click", () => { setThreshold(suggested); $("slider").focus(); });
     for (const name of ["pairs", "groups"]) {
       $("tab-" + name).addEventListener("click", () => showTab(name));
       $("tab-" + name).addEventListener("keydown", onTabKey);
