@@ -27,7 +27,7 @@ from ._errors import (
 from ._extension import Extension
 from ._frame import Explained, Frame, Schema
 from ._links import join, link, match, nearest
-from ._verbs import PairComparison, Report, compare, evaluate, missed, report, suggest, thresholds
+from ._review import PairComparison, Report, compare, evaluate, missed, report, suggest, thresholds
 
 __version__ = _native.__version__
 

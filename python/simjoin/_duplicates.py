@@ -8,16 +8,11 @@ from ._compared import On, of_one
 from ._context import Context
 from ._errors import PlanError
 from ._job import Condition, Job
-from ._kinds import ROW, Output, kind_of
+from ._kinds import Output, kind_of
 from ._measures import Options
 from ._outputs import Columns, check_distinct, listed, pairs, scores, told
 from ._sql import quoted
 from ._verbs import Folds, folds
-
-
-def _once(condition: Condition, row: str = ROW) -> str:
-    """Gives the condition that a pair of rows of one table comes once."""
-    return f"a.{row} {'<' if condition.measure.is_symmetric else '<>'} b.{row}"
 
 
 def near_duplicates(
@@ -90,16 +85,10 @@ def near_duplicates(
     with Job(context) as job:
         kind = kind_of(data, job)
         compared, names = of_one(on, options, kind), listed(keys)
-        table = job.table(kind, compared.lefts, names, None, folds(fold))
+        table = job.table(kind, compared.lefts, names)
         outputs = pairs(kind, kind, compared, id, columns)
         condition = job.condition((table, table), compared, len(names))
-        answer = job.context.sql(
-            f'SELECT a.{ROW} AS "left", b.{ROW} AS "right", '
-            f"{condition.shown(condition.value())} AS score{condition.parts()} "
-            f"FROM {quoted(table)} a SIMJOIN {quoted(table)} b "
-            f'ON {condition.text} AND {_once(condition)} ORDER BY "left", "right"',
-            t=condition.threshold,
-        )
+        answer = job.run("pairs", condition, [table], fold=folds(fold))
         return kind.assemble(answer, {"left": kind, "right": kind}, outputs, labels=False)
 
 
@@ -133,16 +122,10 @@ def clusters(
     with Job(context) as job:
         kind = kind_of(data, job)
         compared, names = of_one(on, options, kind), listed(keys)
-        table = job.table(kind, compared.lefts, names, None, folds(fold))
+        table = job.table(kind, compared.lefts, names)
         kind.check_labels()
         condition = job.condition((table, table), compared, len(names))
-        answer = job.context.sql(
-            "SELECT node AS row, component AS cluster, size AS cluster_size FROM "
-            f"connected_components((SELECT a.{ROW}, b.{ROW} FROM {quoted(table)} a "
-            f"LEFT SIMJOIN {quoted(table)} b ON {condition.text} AND {_once(condition)})) "
-            "ORDER BY row",
-            t=condition.threshold,
-        )
+        answer = job.run("groups", condition, [table], fold=folds(fold))
         outputs = [Output(name, name, "row") for name in kind.names()]
         outputs.append(Output("cluster", "cluster", label_of="row"))
         outputs.append(Output("cluster_size", "cluster_size"))
@@ -244,66 +227,35 @@ def deduplicate(
         kind = kind_of(data, job)
         compared, names = of_one(on, options, kind), listed(keys)
         column = keep.partition(":")[2]
-        if fold and keep in ("longest", "shortest"):
-            # Of the text as it is.
-            column = compared.lefts[0]
-        others = {"o": column} if column else None
-        table = job.table(kind, compared.lefts, names, others, folds(fold))
+        table = job.table(kind, compared.lefts, names, {"o": column} if column else None)
         told_by = [*told(kind, kind, id, ("dropped", "kept")), *scores(compared)] if audit else []
         check_distinct(told_by)
         condition = job.condition((table, table), compared, len(names))
-        ranked = _ranked(job, table, keep, condition)
-        answer = job.context.sql(
-            f"SELECT d.{ROW} AS row, k.{ROW} AS kept_row, r.kept AS kept, "
-            f"{condition.shown('r.score')} AS score{_parts(condition) if audit else ''} FROM "
-            f"representatives((SELECT a.n, b.n, {condition.value()} FROM {ranked} a "
-            f"LEFT SIMJOIN {ranked} b ON {condition.text} AND {_once(condition, 'n')})"
-            f"{condition.order}) r "
-            f"JOIN {ranked} d ON d.n = r.node JOIN {ranked} k ON k.n = r.representative",
-            t=condition.threshold,
-        ).cache()
+        _check_keep(keep, condition)
+        order = keep.partition(":")[0] + (":o" if column else "")
+        given = {"texts": [order], "fold": folds(fold)}
+        answer = job.run_alone("deduplicate", condition, [table], **given)
         answer._native.register(found := job.fresh())
-        kept = job.context.sql(f"SELECT row FROM {quoted(found)} WHERE kept ORDER BY row")
+        kept = job.context.sql(
+            f"SELECT dropped_row AS row FROM {quoted(found)} WHERE is_kept ORDER BY row"
+        )
         rows = [Output(name, name, "row") for name in kind.names()]
         result = kind.assemble(kept, {"row": kind}, rows, labels=True)
         if not audit:
             return result
         of_scores = ", ".join(output.column for output in scores(compared))
         dropped = job.context.sql(
-            f"SELECT row AS dropped, kept_row AS kept, {of_scores} FROM {quoted(found)} "
-            "WHERE NOT kept ORDER BY dropped"
+            f"SELECT dropped_row AS dropped, kept_row AS kept, {of_scores} FROM {quoted(found)} "
+            "WHERE NOT is_kept ORDER BY dropped"
         )
         sources = {"dropped": kind, "kept": kind}
         return result, kind.assemble(dropped, sources, told_by, labels=False)
 
 
-def _parts(condition: Condition) -> str:
-    """Gives the columns ``p0``, ``p1``, … of a dropped row and the kept one, as of their score."""
-    if condition.measure.is_symmetric:
-        return condition.parts("d", "k")
-    return "".join(
-        f", CASE WHEN {condition.value('d', 'k')} = r.score THEN {score.shown('d', 'k')} "
-        f"ELSE {score.shown('k', 'd')} END AS p{score.place}"
-        for score in condition.scores
-        if condition.is_weighted
-    )
-
-
-def _ranked(job: Job, table: str, keep: Keep, condition: Condition) -> str:
-    """Gives a table with the place ``n`` of each row in the order of ``keep``."""
+def _check_keep(keep: Keep, condition: Condition) -> None:
     by, _, column = keep.partition(":")
-    native = job.context.table(table)._native
-    length = "length" if native.families()[0] == "text" else "array_length"
-    length += "(o)" if "o" in dict(native.columns()) else "(x0)"
-    orders = {
-        "first": ROW,
-        "last": f"{ROW} DESC",
-        "longest": f"{length} DESC NULLS LAST, {ROW}",
-        "shortest": f"{length} NULLS LAST, {ROW}",
-        "max": f"o DESC NULLS LAST, {ROW}",
-        "min": f"o NULLS LAST, {ROW}",
-    }
-    if by not in orders or (by in ("max", "min")) != bool(column):
+    known = ("first", "last", "longest", "shortest", "max", "min")
+    if by not in known or (by in ("max", "min")) != bool(column):
         raise PlanError(
             f"keep={keep!r} is no order",
             "keep is first, last, longest, shortest, max:column or min:column",
@@ -313,16 +265,3 @@ def _ranked(job: Job, table: str, keep: Keep, condition: Condition) -> str:
             f"keep={keep!r} is by the length of the compared column, and on has weights",
             "keep is first or last, or by a column of its own: max:column, min:column",
         )
-    compared = [f"x{score.place}" for score in condition.scores]
-    columns = ", ".join([*compared, ROW, *(f"k{key}" for key in range(condition.keys))])
-    ranked = quoted(job.fresh())
-    if by == "first":
-        job.context.sql(
-            f"CREATE VIEW {ranked} AS SELECT {columns}, {ROW} AS n FROM {quoted(table)}"
-        )
-    else:
-        job.context.sql(
-            f"CREATE TABLE {ranked} AS SELECT {columns}, "
-            f"row_number() OVER (ORDER BY {orders[by]}) AS n FROM {quoted(table)}"
-        )
-    return ranked

@@ -1,64 +1,37 @@
-"""One call of a one-liner: its tables, and the condition that makes two rows similar."""
+"""One call of a one-liner: its tables, and what makes two rows similar, for the engine's verbs."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextvars import Token
 from dataclasses import dataclass
+from typing import Any
 
-from . import _native
+from . import _verbs
 from ._compared import Compared, Comparison
 from ._context import Context, default_context
 from ._errors import PlanError, has_derived_bounds, no_column
+from ._frame import Frame
 from ._kinds import ROW, Kind
-from ._measures import EQUAL, Measure, measure_of, only_bits, threshold_of, tokens_of
-from ._sql import quoted
+from ._measures import EQUAL, Measure, measure_of, only_bits, threshold_of
 
 
 @dataclass(frozen=True)
 class Score:
-    """The score of a compared column of two tables, as SQL.
-
-    ``a`` and ``b`` are the names of the tables there.
-    """
+    """The score of a compared column of two tables."""
 
     #: Of the columns of the tables, behind ``x``.
     place: int
     #: Of the measure, as it was given.
     name: str
     measure: Measure
-    #: Whether texts become sets.
-    has_tokens: bool
     column: Compared
 
-    def value(self, a: str = "a", b: str = "b") -> str:
-        """Gives the value of the measure's function."""
-        left, right = f"{a}.x{self.place}", f"{b}.x{self.place}"
-        if self.measure is EQUAL:
-            return f"CASE WHEN {left} = {right} THEN 1.0 WHEN {left} <> {right} THEN 0.0 END"
-        if self.has_tokens:
-            left, right = (tokens_of(self.column.options.tokenizer, own) for own in (left, right))
-        return f"{self.measure.function}({left}, {right})"
-
-    def number(self, a: str = "a", b: str = "b") -> str:
-        """Gives the value; NaN, which joins take for a missing value, is missing."""
-        value = self.value(a, b)
-        if self.measure.family != "vector":
-            return value
-        return f"nullif({value}, CAST('NaN' AS DOUBLE))"
-
-    def shown(self, a: str = "a", b: str = "b") -> str:
-        """Gives the score; that of a missing value is missing."""
-        return self.measure.shown(self.number(a, b))
-
-    def weighted(self, value: str, a: str = "a", b: str = "b") -> str:
-        """Gives the part of a weighted sum, in which a missing value counts as 0."""
-        weight = self.column.weight
-        if self.measure is EQUAL:
-            return f"CASE WHEN {a}.x{self.place} = {b}.x{self.place} THEN {weight!r} ELSE 0.0 END"
-        if self.measure.is_complement:
-            # Bounds follow where only the function is replaced, and not the difference.
-            return f"{weight!r} * (1 - coalesce({value}, 1.0))"
-        return f"{weight!r} * coalesce({value}, 0.0)"
+    @property
+    def words(self) -> tuple[str, str, str, str | None, float | None]:
+        """The words of the engine: columns, measure, tokenizer, weight."""
+        own, column = f"x{self.place}", self.column
+        return own, own, self.measure.name, column.options.tokenizer, column.weight
 
 
 @dataclass(frozen=True)
@@ -69,44 +42,22 @@ class Condition:
     #: Of two rows: that of the only column, or the sum.
     measure: Measure
     is_weighted: bool
-    #: None of a weighted sum that has none.
+    #: None where there is none.
     threshold: float | None
     keys: int
 
-    def value(self, a: str = "a", b: str = "b") -> str:
-        """Gives what the threshold bounds, as an expression of SQL."""
-        if not self.is_weighted:
-            return self.scores[0].value(a, b)
-        return " + ".join(score.weighted(score.number(a, b), a, b) for score in self.scores)
-
-    def shown(self, value: str) -> str:
-        """Gives the score of such a value, as an expression of SQL."""
-        return self.measure.shown(value)
-
     @property
-    def ranked(self) -> str:
-        """What ranks rows of the tables ``a`` and ``b``: of functions as they are bounds follow."""
-        if not self.is_weighted:
-            return self.value()
-        return " + ".join(score.weighted(score.value()) for score in self.scores)
-
-    @property
-    def text(self) -> str:
-        """The condition of rows of the tables ``a`` and ``b``."""
-        value = self.ranked
-        equal = "".join(f" AND a.k{key} = b.k{key}" for key in range(self.keys))
-        return f"{value} {'<=' if self.measure.is_distance else '>='} $t{equal}"
-
-    def parts(self, a: str = "a", b: str = "b") -> str:
-        """Gives the columns ``p0``, ``p1``, … of a weighted sum, each behind a comma."""
-        if not self.is_weighted:
-            return ""
-        return "".join(f", {score.shown(a, b)} AS p{score.place}" for score in self.scores)
-
-    @property
-    def order(self) -> str:
-        """The last argument of the functions that prefer one score to another."""
-        return ", 'distance'" if self.measure.is_distance else ""
+    def words(self) -> dict[str, Any]:
+        """The words of the engine's verbs."""
+        bound = self.threshold
+        return {
+            "on": [score.words for score in self.scores],
+            "keys": [(f"k{key}", f"k{key}") for key in range(self.keys)],
+            "at_least": None if self.measure.is_distance or bound is None else float(bound),
+            "at_most": float(bound) if self.measure.is_distance and bound is not None else None,
+            "any_bound": True,
+            "show": [],
+        }
 
 
 class Job:
@@ -132,12 +83,11 @@ class Job:
         compared: list[str],
         keys: list[str],
         others: dict[str, str] | None = None,
-        fold: list[str] | None = None,
     ) -> str:
         """Names columns of a frame as a table, with the numbers of its rows.
 
         The compared columns are ``x0``, ``x1``, …, the keys ``k0``, ``k1``, …, the others have the
-        names that they are given. Compared texts are without the spellings of ``fold``.
+        names that they are given.
         """
         columns = {f"x{place}": column for place, column in enumerate(compared)}
         columns |= {f"k{place}": key for place, key in enumerate(keys)}
@@ -148,24 +98,7 @@ class Job:
             if column not in known:
                 raise no_column(column, known)
         kind.register(self.context, name, columns, ROW)
-        return self._folded(name, len(compared), fold) if fold else name
-
-    def _folded(self, table: str, compared: int, fold: list[str]) -> str:
-        """Gives a table whose compared texts are without differences of spellings."""
-        native = self.context.table(table)._native
-        names = [name for name, _ in native.columns()]
-        kinds = dict(zip(names, native.families(), strict=True))
-        texts = {
-            name for name in (f"x{place}" for place in range(compared)) if kinds[name] == "text"
-        }
-        columns = ", ".join(
-            f"{_native.Session.folded(fold, name)} AS {name}" if name in texts else quoted(name)
-            for name in names
-        )
-        folded = self.fresh()
-        frame = self.context.sql(f"SELECT {columns} FROM {quoted(table)}").cache()
-        self.context._session.register(folded, frame, None)
-        return folded
+        return name
 
     def fresh(self) -> str:
         """Gives a name for a table that goes with the call."""
@@ -197,9 +130,11 @@ class Job:
                 # Rows of zeros and ones look like sets of two, and mean the places of the ones.
                 if families[side] == "integers" and natives[side].has_only_bits(own):
                     raise only_bits(names[side])
-        return Score(place, name, measure, family == "text" and measure.family == "set", column)
+        return Score(place, name, measure, column)
 
-    def condition(self, tables: tuple[str, str], compared: Comparison, keys: int) -> Condition:
+    def condition(
+        self, tables: tuple[str, str], compared: Comparison, keys: int, *, needs_bound: bool = True
+    ) -> Condition:
         """Gives the condition that makes rows of two tables similar."""
         scores = tuple(
             self.score(tables, column, place) for place, column in enumerate(compared.columns)
@@ -212,12 +147,29 @@ class Job:
         name, measure = scores[0].name, scores[0].measure
         if compared.is_weighted:
             is_symmetric = all(score.measure.is_symmetric for score in scores)
-            name, measure = "the sum", Measure("+", "sum", is_symmetric=is_symmetric)
+            name, measure = "the sum", Measure("+", "+", "sum", is_symmetric=is_symmetric)
             self._token = has_derived_bounds.set(True)
-        bound = None
-        if not compared.is_weighted or compared.options.at_least is not None:
-            bound = threshold_of(name, measure, compared.options)
+        bound, options = None, compared.options
+        given = (options.threshold, options.at_least, options.at_most)
+        if any(one is not None for one in given) or (needs_bound and not compared.is_weighted):
+            bound = threshold_of(name, measure, options)
         return Condition(scores, measure, compared.is_weighted, bound, keys)
+
+    def run(self, verb: str, condition: Condition, tables: Sequence[str], **given: Any) -> Frame:
+        """Plans a verb of the engine over tables."""
+        told = [(table, "the frame") for table in dict.fromkeys(tables)]
+        words = _verbs.words(tables=told, **condition.words, **given)
+        return _verbs.planned(self.context, verb, words)
+
+    def run_alone(
+        self, verb: str, condition: Condition, tables: Sequence[str], **given: Any
+    ) -> Frame:
+        """Runs a verb of the engine that makes tables of its own. Gives its rows."""
+        told = [(table, "the frame") for table in tables]
+        words = _verbs.words(tables=told, **condition.words, **given)
+        rows, _ = _verbs.run(self.context, verb, words)
+        assert rows is not None
+        return rows
 
 
 def _check_tokenizer(measure: Measure, family: str, column: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Literal
 
 from ._compared import OnBoth, of_both
@@ -10,10 +9,9 @@ from ._context import Context
 from ._errors import PlanError
 from ._frame import Frame
 from ._job import Condition, Job
-from ._kinds import ROW, Output, kind_of, same_kind
-from ._measures import Measure, Options, threshold_of
+from ._kinds import Output, kind_of, same_kind
+from ._measures import Options
 from ._outputs import Columns, check_distinct, listed, pairs, scores
-from ._sql import quoted
 from ._verbs import Folds, folds
 
 How = Literal["inner", "left", "right", "full", "outer", "semi", "anti"]
@@ -189,23 +187,7 @@ def match(
     with Job(context) as job:
         both = _Both(job, a, b, of=(on, left_on, right_on), keys=keys, options=options, fold=fold)
         outputs = pairs(both.first, both.second, both.compared, id, columns)
-        condition = both.condition()
-        # Those who are partners have the scores of their columns computed once more.
-        rows = (
-            ""
-            if not both.compared.is_weighted
-            else (
-                f' JOIN {both.tables[0]} a ON a.{ROW} = r."left"'
-                f' JOIN {both.tables[1]} b ON b.{ROW} = r."right"'
-            )
-        )
-        answer = job.context.sql(
-            f'SELECT r."left", r."right", {condition.shown("r.score")} AS score'
-            f"{condition.parts()} FROM one_to_one((SELECT a.{ROW}, b.{ROW}, {condition.value()} "
-            f"FROM {both.tables[0]} a SIMJOIN {both.tables[1]} b "
-            f'ON {condition.text}){condition.order}) r{rows} ORDER BY r."left"',
-            t=condition.threshold,
-        )
+        answer = job.run("match", both.condition(), both.names, fold=both.fold)
         return both.assemble(answer, outputs)
 
 
@@ -279,58 +261,24 @@ def nearest(
             job, a, b, of=of, keys=keys, options=options, fold=fold, is_one=b is None, ranks=True
         )
         outputs = pairs(both.first, both.second, both.compared, id, columns)
-        found = both.ranked(at_least is not None or at_most is not None)
-        conditions = [f"a.k{key} = b.k{key}" for key in range(both.keys)]
-        conditions += [found.bound] if found.bound else []
-        if b is None:
-            conditions.append(f"a.{ROW} <> b.{ROW}")
-        value = found.value
-        if how == "left":
-            # The sum of a row without a neighbour is missing, and not 0.
-            value = f"CASE WHEN b.{ROW} IS NOT NULL THEN {value} END"
-        answer = job.context.sql(
-            f'SELECT "left", "right", {found.measure.shown("value")} AS score{found.names} FROM ('
-            f'SELECT a.{ROW} AS "left", b.{ROW} AS "right", {value} AS value{found.parts} '
-            f"FROM {both.tables[0]} a {how} SIMJOIN {both.tables[1]} b "
-            f"NEAREST {k}{' WITH TIES' if with_ties else ''} "
-            f"BY {'DISTANCE' if found.measure.is_distance else 'SIMILARITY'} {found.score}"
-            f"{' ON ' + ' AND '.join(conditions) if conditions else ''}) "
-            f'ORDER BY "left", value{"" if found.measure.is_distance else " DESC"}, "right"',
-            **found.parameters,
+        answer = job.run(
+            "nearest",
+            both.condition(needs_bound=False),
+            both.names,
+            fold=both.fold,
+            numbers=[float(k)],
+            flags=[with_ties, b is None],
+            texts=[how],
         )
         return both.assemble(answer, outputs)
 
 
-_JOINS = {
-    "inner": "SIMJOIN",
-    "left": "LEFT SIMJOIN",
-    "right": "RIGHT SIMJOIN",
-    "full": "FULL SIMJOIN",
-    "outer": "FULL SIMJOIN",
-    "semi": "LEFT SEMI SIMJOIN",
-    "anti": "LEFT ANTI SIMJOIN",
-}
+_JOINS = ("inner", "left", "right", "full", "outer", "semi", "anti")
 
 
 def _check_how(how: str) -> None:
     if how not in _JOINS:
         raise PlanError(f"how={how!r} is no join", f"how is one of {', '.join(_JOINS)}")
-
-
-@dataclass(frozen=True)
-class _Ranked:
-    """What ranks the neighbours of a row, as SQL."""
-
-    measure: Measure
-    #: By which rows are ranked, and which is given.
-    score: str
-    value: str
-    #: The condition that a threshold is, and its parameters.
-    bound: str | None
-    parameters: dict[str, float]
-    #: The scores of columns, each behind a comma, and their names.
-    parts: str = ""
-    names: str = ""
 
 
 class _Both:
@@ -359,58 +307,19 @@ class _Both:
         self.keys = len(left_keys)
         left = (self.compared.lefts, left_keys)
         right = (self.compared.rights, right_keys)
-        spellings = folds(fold)
-        first = job.table(self.first, *left, None, spellings)
+        self.fold = folds(fold)
+        first = job.table(self.first, *left)
         is_self = is_one and left == right
-        self.names = (first, first if is_self else job.table(self.second, *right, None, spellings))
-        #: The names as SQL has them.
-        self.tables = [quoted(name) for name in self.names]
+        self.names = (first, first if is_self else job.table(self.second, *right))
 
-    def condition(self) -> Condition:
+    def condition(self, *, needs_bound: bool = True) -> Condition:
         """Gives the condition that makes two rows similar."""
-        return self._job.condition(self.names, self.compared, self.keys)
-
-    def ranked(self, has_bound: bool) -> _Ranked:
-        """Gives what ranks rows, of several columns without those of a sum of 0."""
-        if not self.compared.is_weighted:
-            found = self._job.score(self.names, self.compared.columns[0])
-            score, measure = found.value(), found.measure
-            if not has_bound:
-                return _Ranked(measure, score, score, None, {})
-            threshold = threshold_of(found.name, measure, self._options)
-            bound = f"{score} {'<=' if measure.is_distance else '>='} $t"
-            return _Ranked(measure, score, score, bound, {"t": threshold})
-        condition = self.condition()
-        value, parameters = condition.value(), {}
-        if condition.threshold is not None:
-            parameters["t"] = condition.threshold
-        names = "".join(f", p{score.place}" for score in condition.scores)
-        return _Ranked(
-            condition.measure,
-            condition.ranked,
-            value,
-            f"{value} >= $t" if parameters else f"{value} > 0",
-            parameters,
-            condition.parts(),
-            names,
-        )
+        return self._job.condition(self.names, self.compared, self.keys, needs_bound=needs_bound)
 
     def joined(self, how: str) -> Frame:
         """Gives the numbers of the rows of a join, with their scores; of half joins without."""
-        condition = self.condition()
-        columns, order = f'a.{ROW} AS "left"', '"left"'
-        if how not in ("semi", "anti"):
-            value = condition.value()
-            if condition.is_weighted and how != "inner":
-                # The sum of a row without a partner is missing, and not 0.
-                value = f"CASE WHEN a.{ROW} IS NOT NULL AND b.{ROW} IS NOT NULL THEN {value} END"
-            columns += f', b.{ROW} AS "right", {condition.shown(value)} AS score{condition.parts()}'
-            order = '"left" NULLS LAST, "right"'
-        return self._job.context.sql(
-            f"SELECT {columns} FROM {self.tables[0]} a {_JOINS[how]} {self.tables[1]} b "
-            f"ON {condition.text} ORDER BY {order}",
-            t=condition.threshold,
-        )
+        given = {"fold": self.fold, "texts": [how]}
+        return self._job.run("link", self.condition(), self.names, **given)
 
     def assemble(self, answer: Frame, outputs: list[Output], *, labels: bool = False) -> Any:
         """Gives the result; its sources are those that the answer numbers the rows of."""

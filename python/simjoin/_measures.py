@@ -1,13 +1,12 @@
-"""Measures and tokenizers of the one-liners, by their names."""
+"""Measures of the one-liners, by their names."""
 
 from __future__ import annotations
 
-import math
-import struct
 from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any
 
+from . import _native
 from ._errors import PlanError, did_you_mean
 
 
@@ -15,6 +14,8 @@ from ._errors import PlanError, did_you_mean
 class Measure:
     """A function that compares two values."""
 
+    #: Of the engine.
+    name: str
     function: str
     #: "set", "string" or "vector".
     family: str
@@ -23,65 +24,28 @@ class Measure:
     threshold: float | None = None
     #: measure(a, b) = measure(b, a).
     is_symmetric: bool = True
-    #: The measure is a similarity: 1 minus the distance that the function gives.
-    is_complement: bool = False
     #: Of measures that are no similarities up to 1: the name of one of the same values.
     similarity: str | None = None
 
     @property
     def bound(self) -> str:
         """The name of the threshold's keyword."""
-        return "at_most" if self.is_distance and not self.is_complement else "at_least"
-
-    def shown(self, value: str) -> str:
-        """Gives the score of a value of the function, as an expression of SQL."""
-        return f"1 - {value}" if self.is_complement else value
+        return "at_most" if self.is_distance else "at_least"
 
 
-_JACCARD = Measure("jaccard", "set", threshold=0.8)
-_SETS = {
-    "jaccard": _JACCARD,
-    "dice": Measure("dice", "set", threshold=0.8),
-    "cosine": Measure("set_cosine", "set", threshold=0.8),
-    "set_cosine": Measure("set_cosine", "set", threshold=0.8),
-    "overlap_coefficient": Measure("overlap_coefficient", "set", threshold=0.8),
-    "containment": Measure("containment", "set", threshold=0.8, is_symmetric=False),
-    "overlap": Measure("overlap", "set", similarity="overlap_coefficient"),
-}
+def _of_family(family: str) -> dict[str, Measure]:
+    """Gives the measures of a family by their names, in the order of the engine."""
+    measures = (Measure(*words) for words in _native.measures())
+    return {measure.name: measure for measure in measures if measure.family == family}
 
 
-def _edits(function: str) -> Measure:
-    """Gives the measure of a function that counts edits."""
-    return Measure(function, "string", is_distance=True, similarity="levenshtein_similarity")
-
-
-_STRINGS = {
-    "levenshtein": _edits("levenshtein"),
-    "damerau_levenshtein": _edits("damerau_levenshtein"),
-    "hamming": _edits("hamming"),
-    "levenshtein_similarity": Measure("levenshtein_similarity", "string", threshold=0.8),
-    "indel_similarity": Measure("indel_similarity", "string", threshold=0.8),
-    "jaro": Measure("jaro_similarity", "string", threshold=0.9),
-    "jaro_similarity": Measure("jaro_similarity", "string", threshold=0.9),
-    "jaro_winkler": Measure("jaro_winkler_similarity", "string", threshold=0.9),
-    "jaro_winkler_similarity": Measure("jaro_winkler_similarity", "string", threshold=0.9),
-}
-
-
-def _vectors(function: str, is_distance: bool = True) -> Measure:
-    """Gives the measure of a function of vectors whose values have other bounds than 0 and 1."""
-    return Measure(function, "vector", is_distance=is_distance, similarity="cosine_similarity")
-
-
-_VECTORS = {
-    "euclidean": _vectors("array_distance"),
-    "cosine": _vectors("cosine_distance"),
-    "cosine_distance": _vectors("cosine_distance"),
-    "cosine_similarity": Measure("cosine_distance", "vector", is_distance=True, is_complement=True),
-    "inner_product": _vectors("inner_product", is_distance=False),
-}
+_SETS = _of_family("set")
+_STRINGS = _of_family("string")
+_VECTORS = _of_family("vector")
+#: The distance, where no least similarity asks for the similarity.
+_VECTORS["cosine"] = _VECTORS["cosine_distance"]
 #: Whether two values are equal, which has a place in a weighted sum alone.
-EQUAL = Measure("equal", "equality")
+EQUAL = Measure("equal", "equal", "equality")
 
 
 @dataclass(frozen=True)
@@ -201,21 +165,20 @@ def threshold_of(name: str, measure: Measure, options: Options) -> float:
             f"give {keyword}, such as {keyword}={_example(measure)}"
             + (", or at_least, such as at_least=0.9" if name == "cosine" else ""),
         )
-    bound = number(given)
-    return greatest_distance(bound) if measure.is_complement else bound
+    return number(given)
 
 
 def number(given: Any) -> float:
     """Gives a threshold of any type of numbers, those of NumPy among them, as one of Python's."""
     if isinstance(given, bool) or not isinstance(given, Real):
         raise PlanError(f"the threshold {given!r} is no number")
+    if given != given:
+        raise PlanError("the threshold is NaN, which no score reaches")
     return int(given) if isinstance(given, Integral) else float(given)
 
 
 def _example(measure: Measure) -> str:
     """Gives a threshold that such values may have."""
-    if measure.is_complement:
-        return "0.9"
     return "0.1" if measure.family == "vector" else "2"
 
 
@@ -230,56 +193,4 @@ def _unnamed(name: str, measure: Measure, threshold: object) -> PlanError:
         f"{name} of {'vectors' if measure.family == 'vector' else 'texts'} is a distance: name its "
         "threshold",
         ways,
-    )
-
-
-def greatest_distance(similarity: float) -> float:
-    """Gives the greatest distance d with 1 - d >= similarity, in the arithmetic of doubles.
-
-    The difference is rounded: ``1 - similarity`` is another number than d as a rule, by which pairs
-    would be lost or won at the bound.
-    """
-
-    def reaches(key: int) -> bool:
-        return 1.0 - _double(key) >= similarity
-
-    # Doubles from minus to plus infinity; the differences fall.
-    low, high = _KEY_OF_MINUS_INFINITY, -_KEY_OF_MINUS_INFINITY - 1
-    if not reaches(low):
-        # Nothing reaches a NaN.
-        return -math.inf
-    while low < high:
-        middle = (low + high + 1) // 2
-        if reaches(middle):
-            low = middle
-        else:
-            high = middle - 1
-    return _double(low)
-
-
-#: Keys count the doubles: 0 is 0.0, -1 is -0.0.
-_KEY_OF_MINUS_INFINITY = -0x7FF0_0000_0000_0001
-
-
-def _double(key: int) -> float:
-    """Gives the double of a key; keys have the order of the doubles."""
-    bits = key if key >= 0 else 0x8000_0000_0000_0000 | (-1 - key)
-    value: float = struct.unpack("<d", struct.pack("<Q", bits))[0]
-    return value
-
-
-def tokens_of(tokenizer: str | None, value: str) -> str:
-    """Gives the expression of a text's tokens, without a tokenizer of its runs of 3 characters."""
-    name, _, length = (tokenizer or "qgrams:3").partition(":")
-    if name in ("words", "word_tokens") and not length:
-        return f"word_tokens({value})"
-    if length.isdecimal() and int(length) > 0:
-        if name == "qgrams":
-            return f"qgrams({value}, {int(length)})"
-        if name == "shingles":
-            return f"shingles(word_tokens({value}), {int(length)})"
-    raise PlanError(
-        f"{tokenizer!r} is no tokenizer",
-        "the tokenizers are 'qgrams:3' (runs of 3 characters), 'words' and 'shingles:2' (runs of 2 "
-        "words); any length may stand behind the colon",
     )

@@ -23,7 +23,7 @@ def scores(compared: Comparison, score: str = "score") -> list[Output]:
     outputs = [Output(score, "score")]
     if compared.is_weighted:
         for place, column in enumerate(compared.columns):
-            outputs.append(Output(f"{column.name}_{score}", f"p{place}"))
+            outputs.append(Output(f"{column.name}_{score}", f"x{place}_score"))
     return outputs
 
 

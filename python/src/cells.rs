@@ -9,33 +9,6 @@ use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDate, PyDateTime, PyDict, PyList, PyTzInfo};
 
-/// The family of a column for the one-liners.
-pub(crate) fn family(data_type: &DataType) -> &'static str {
-    let elements = match data_type {
-        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => return "text",
-        DataType::Dictionary(_, value) => {
-            return if family(value) == "text" { "text" } else { "other" };
-        }
-        DataType::List(field)
-        | DataType::LargeList(field)
-        | DataType::FixedSizeList(field, _)
-        | DataType::ListView(field)
-        | DataType::LargeListView(field) => field.data_type(),
-        _ => return "other",
-    };
-    let elements = match elements {
-        DataType::Dictionary(_, value) => value.as_ref(),
-        elements => elements,
-    };
-    match elements {
-        elements if elements.is_floating() => "vector",
-        elements if elements.is_integer() => "integers",
-        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => "set",
-        DataType::Binary | DataType::LargeBinary | DataType::BinaryView | DataType::Null => "set",
-        _ => "other",
-    }
-}
-
 /// The length of the longest list of a column whose elements are 0 and 1 alone; `None` for another
 /// column. Columns of lists that are looked at in a row have other elements soon.
 pub(crate) fn longest_bits(lists: &ArrayRef) -> Result<Option<usize>> {

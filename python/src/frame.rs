@@ -17,6 +17,7 @@ use futures::{TryStreamExt, future};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyCapsule, PyDict, PyList};
 use simjoin_session::host::{self, Host, HostError, ProgressLine, Running};
+use simjoin_session::verbs::family;
 
 use crate::errors::{of_engine, raise, warn};
 use crate::runtime::{drop_apart, wait, wait_with};
@@ -129,7 +130,7 @@ impl Frame {
     /// "vector" or "other".
     fn families(&self) -> PyResult<Vec<&'static str>> {
         let frame = self.frame()?;
-        Ok(frame.schema().fields().iter().map(|f| cells::family(f.data_type())).collect())
+        Ok(frame.schema().fields().iter().map(|f| family(f.data_type())).collect())
     }
 
     /// Whether a column has lists of 0 and 1 alone, one of them of more than two elements. Reading ends

@@ -38,6 +38,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(main, module)?)?;
     module.add_function(wrap_pyfunction!(panic, module)?)?;
     module.add_function(wrap_pyfunction!(verbs::suggest, module)?)?;
+    module.add_function(wrap_pyfunction!(verbs::measures, module)?)?;
     module.add_function(wrap_pyfunction!(extension::scalar_functions, module)?)?;
     runtime::end_before_fork(module.py())?;
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;

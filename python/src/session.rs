@@ -73,12 +73,6 @@ impl Session {
         drop_made(self.host.context()).map_err(|error| of_engine(py, error))
     }
 
-    /// The text of a column without differences of spellings, as an expression of SQL.
-    #[staticmethod]
-    fn folded(py: Python<'_>, folds: Vec<String>, column: &str) -> PyResult<String> {
-        verbs::folded(py, &folds, column)
-    }
-
     /// Makes a table of an object's rows, which it reads now. No buffer is copied. A column `row`
     /// numbers them where it is named.
     #[pyo3(signature = (name, object, row=None))]

@@ -7,8 +7,8 @@ use pyo3::types::PyDict;
 use simjoin_session::host::Host;
 use simjoin_session::report::{PageWords, page};
 use simjoin_session::verbs::{
-    AtThreshold, ComparedColumn, Evaluation, Fold, Labels, Question, ReportStatements, STEPS, Verb,
-    VerbError, VerbTable, drop_made, quoted, suggestion, thresholds_of_links,
+    AtThreshold, ComparedColumn, Direction, Evaluation, FOUND, Fold, How, Keep, Labels, Question,
+    ReportStatements, STEPS, Verb, VerbError, VerbTable, quoted, suggestion, thresholds_of_links,
 };
 
 use crate::errors::{ErrorClass, exception, of_engine, raise, warn};
@@ -29,6 +29,8 @@ struct VerbWords {
     at_least: Option<f64>,
     at_most: Option<f64>,
     fold: Vec<String>,
+    /// Whether thresholds are taken as they are: Python has judged them.
+    any_bound: bool,
     id: Option<(String, String)>,
     show: Option<Vec<String>>,
     /// Tables of pairs: marked ones, or links and true pairs.
@@ -118,7 +120,6 @@ pub(crate) fn run(
 type Answer = (Option<datafusion::dataframe::DataFrame>, Vec<String>, String, Option<String>);
 
 async fn answer(host: &Host, name: &str, words: VerbWords) -> Result<Answer, Failure> {
-    drop_made(host.context()).map_err(Failure::Engine)?;
     let question = question(&words)?;
     let mut tables = vec![];
     for (side, (name, told)) in words.tables.iter().enumerate() {
@@ -178,7 +179,22 @@ fn question(words: &VerbWords) -> Result<Question, VerbError> {
         at_least: words.at_least,
         at_most: words.at_most,
         fold: fold.collect::<Result<_, _>>()?,
+        any_bound: words.any_bound,
     })
+}
+
+/// A measure: name, function, family, whether it is a distance, usual threshold, whether it is symmetric, and a similarity up to
+/// 1 of the same values.
+type Measure =
+    (&'static str, &'static str, &'static str, bool, Option<f64>, bool, Option<&'static str>);
+
+/// The measures of the engine.
+#[pyfunction]
+pub(crate) fn measures() -> Vec<Measure> {
+    let words = simjoin_session::verbs::measures().into_iter().map(|m| {
+        (m.name, m.function, m.family, m.is_distance, m.threshold, m.is_symmetric, m.similarity)
+    });
+    words.collect()
 }
 
 /// A threshold that may be the one, and why, of figures: the threshold, the pairs added, the largest group.
@@ -189,13 +205,6 @@ pub(crate) fn suggest(steps: Vec<(f64, i64, i64)>) -> Option<(f64, String)> {
         .map(|(threshold, added, largest)| AtThreshold { threshold, added, largest })
         .collect();
     suggestion(&steps)
-}
-
-/// A column of texts without differences of spellings, as an expression of SQL.
-pub(crate) fn folded(py: Python<'_>, folds: &[String], column: &str) -> PyResult<String> {
-    let folds = folds.iter().map(|fold| fold_of(fold)).collect::<Result<Vec<_>, _>>();
-    let folds = folds.map_err(|error| Failure::Words(error).raise(py))?;
-    Ok(Fold::apply(&folds, &quoted(column)))
 }
 
 fn fold_of(fold: &str) -> Result<Fold, VerbError> {
@@ -240,7 +249,33 @@ fn job(
     let text = |place: usize| words.texts.get(place).map_or("", String::as_str);
     let plain =
         |before: Vec<String>, answer: String| Job { before, answer: Some(answer), report: None };
+    let how = || match text(0) {
+        "left" => How::Left,
+        "right" => How::Right,
+        "full" | "outer" => How::Full,
+        "semi" => How::Semi,
+        "anti" => How::Anti,
+        _ => How::Inner,
+    };
     Ok(match name {
+        "pairs" => plain(vec![], verb.pairs()?),
+        "groups" => plain(vec![], verb.groups()?),
+        "link" => plain(vec![], verb.link(how())?),
+        "match" => plain(vec![], verb.matched()?),
+        "nearest" => {
+            let flag = |place: usize| words.flags.get(place).copied().unwrap_or_default();
+            let direction = if flag(1) { Direction::Within } else { Direction::Across };
+            let count = number(0).unwrap_or(1.0) as usize;
+            plain(vec![], verb.nearest(count, flag(0), how(), direction)?)
+        }
+        "deduplicate" => {
+            let keep = text(0).parse::<Keep>();
+            let keep = keep.map_err(|hint| VerbError {
+                text: format!("keep={:?} is no order", text(0)),
+                hint: Some(hint),
+            })?;
+            plain(verb.deduplicate(&keep)?, format!("SELECT * FROM {FOUND} ORDER BY dropped_row"))
+        }
         "thresholds" => {
             let order = if verb.question.at_most.is_some() { "" } else { " DESC" };
             plain(

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 import simjoin
-from simjoin._measures import greatest_distance
 
 VECTORS = {"v": [[1.0, 0.0], [1.0, 0.1], [0.0, 1.0], [1.0, 1.0]]}
 WORDS = {"w": ["night", "nights", "knight", "day"]}
@@ -117,19 +116,24 @@ def test_similarities_at_the_bound_are_found(seed: int) -> None:
             assert found == {name: [row[name] for row in expected] for name in names}
 
 
+@pytest.mark.filterwarnings("ignore::simjoin.SimjoinWarning")
 @pytest.mark.parametrize(
     "similarity",
-    [0.95, 0.1, 1.0, 1, 0.0, -0.3, -1.0, 1.0 - 2**-53, 2.0, -5e-324, math.inf, -math.inf],
+    [0.95, 0.1, 1.0, 1, 0.0, -0.3, -1.0, 1.0 - 2**-53, 2.0, -5e-324, 1e300, math.inf, -math.inf],
 )
-def test_the_greatest_distance_is_exact(similarity: float) -> None:
-    greatest = greatest_distance(similarity)
-    assert 1.0 - greatest >= similarity
-    if greatest < math.inf:
-        assert not 1.0 - math.nextafter(greatest, math.inf) >= similarity
+def test_similarities_of_any_size_are_bounds(similarity: float) -> None:
+    vectors = [*VECTORS["v"], [-1.0, 0.0], [0.0, -2.0], [2.0, 0.0]]
+    scores = {
+        (a, b): 1 - distance(vectors[a], vectors[b]) for b in range(len(vectors)) for a in range(b)
+    }
+    expected = {pair: score for pair, score in scores.items() if score >= similarity}
+    found = simjoin.near_duplicates({"v": vectors}, "v", measure="cosine", at_least=similarity)
+    pairs = zip(found["left"], found["right"], strict=True)
+    assert dict(zip(pairs, found["score"], strict=True)) == expected
 
 
-def test_nothing_reaches_a_nan() -> None:
-    assert greatest_distance(math.nan) == -math.inf
-    with pytest.warns(simjoin.SimjoinWarning, match="no pair can satisfy"):
-        found = simjoin.near_duplicates(VECTORS, "v", measure="cosine", at_least=math.nan)
-    assert found == {"left": [], "right": [], "score": []}
+@pytest.mark.parametrize("verb", list(VERBS))
+def test_nothing_reaches_a_nan(verb: str) -> None:
+    for measure in ("cosine", "cosine_similarity", "inner_product"):
+        with pytest.raises(simjoin.PlanError, match="NaN, which no score reaches"):
+            VERBS[verb](VECTORS, "v", measure=measure, at_least=math.nan)

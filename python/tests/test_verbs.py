@@ -115,6 +115,11 @@ def test_folded_texts_are_compared_as_folded_copies() -> None:
     joined = simjoin.join(data, other, "name", 0.6, fold=FOLD)
     assert joined["id"] == simjoin.join(copy, other_copy, "name", 0.6)["id"]
     assert set(joined["name"]) <= set(data["name"])
+    as_category = pandas.DataFrame(data).astype({"name": "category"})
+    of_category = simjoin.near_duplicates(
+        as_category, "name", 0.6, fold="spaces,lower,accents,punctuation"
+    )
+    assert of_category["left"].tolist() == pairs["left"]
     weights = {"name": 0.7, "city": ("equal", 0.3)}
     by_weights = simjoin.near_duplicates(data, weights, at_least=0.7, fold=FOLD)
     assert by_weights == simjoin.near_duplicates(copy, weights, at_least=0.7)

@@ -46,5 +46,5 @@ pub use recognise::{
 };
 pub use relations::{
     ClauseWords, LiftConditions, NearestNode, PairFunction, PairFunctionPlanner, PairsNode,
-    ScoreOrder,
+    ScoreOrder, label_is,
 };

@@ -30,7 +30,20 @@ fn pages() -> Vec<String> {
         "benches/README.md",
         "benches/runs/README.md",
     ];
-    manual.chain(others.map(str::to_string)).filter(|page| page.ends_with(".md")).collect()
+    let all = manual.chain(jobs()).chain(others.map(str::to_string));
+    all.filter(|page| page.ends_with(".md")).collect()
+}
+
+/// The pages per job.
+fn jobs() -> Vec<String> {
+    let mut pages: Vec<String> = fs::read_dir(root().join("docs/jobs"))
+        .expect("docs/jobs")
+        .map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned())
+        .map(|name| format!("docs/jobs/{name}"))
+        .collect();
+    pages.sort();
+    assert!(pages.len() > 7, "{pages:?}");
+    pages
 }
 
 /// The code blocks of a page in this language.
@@ -231,6 +244,22 @@ mod commands {
             let ran = shell.output().expect("a shell");
             let told = String::from_utf8_lossy(&ran.stderr).into_owned();
             assert!(ran.status.success() && !told.contains("Error"), "{block}: {told}");
+        }
+        for page in super::jobs() {
+            let blocks = super::blocks(&page, "sh");
+            assert!(!blocks.is_empty() || page.ends_with("README.md"), "{page}");
+            for block in blocks {
+                let mut shell = Command::new("sh");
+                shell.current_dir(super::root()).args(["-ec", &block]).env("PATH", &path);
+                let ran = shell.output().expect("a shell");
+                let told = String::from_utf8_lossy(&ran.stderr).into_owned();
+                assert!(ran.status.success() && !told.contains("Error"), "{page}: {block}: {told}");
+            }
+            let statements = super::blocks(&page, "sql").join("\n");
+            if !statements.is_empty() {
+                let ran = run(super::root(), &["-q", "-c", &statements]);
+                assert!(ran.ok && !ran.err.contains("Error"), "{page}: {}", ran.err);
+            }
         }
         let pairs = run(folder.path(), &["-q", "-c", "SELECT score FROM 'pairs.parquet' LIMIT 1"]);
         assert!(pairs.ok && pairs.out.contains("score"), "{}", pairs.err);

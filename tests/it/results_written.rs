@@ -185,6 +185,27 @@ async fn evaluations_count_true_links() {
     }
 }
 
+/// Of pairs that nobody has marked nothing is known.
+#[tokio::test]
+async fn evaluations_by_marks_judge_marked_pairs() {
+    let ctx = Session::default().context();
+    rows(&ctx, "CREATE TABLE links AS SELECT * FROM (VALUES (1, 2, 0.9), (3, 4, 0.7), (5, 6, 0.6)) v(a, b, score)").await;
+    rows(
+        &ctx,
+        "CREATE TABLE marks AS SELECT * FROM (VALUES (1, 2, 'Yes'), (3, 4, 'no'), (5, 6, 'unsure'), (7, 8, 'yes '), \
+         (9, 9, NULL)) v(l, r, label)",
+    )
+    .await;
+    let found = rows(&ctx, "SELECT * FROM evaluate(links, marks)").await;
+    assert_eq!(found, ["2 | 1 | 2 | 0.5 | 0.5 | 0.5"]);
+    let found =
+        rows(&ctx, "SELECT * FROM evaluate(links, marks, [0.8, 0.5]) ORDER BY threshold").await;
+    assert_eq!(
+        found,
+        ["0.5 | 2 | 1 | 2 | 0.5 | 0.5 | 0.5", "0.8 | 1 | 1 | 2 | 1.0 | 0.5 | 0.6666666666666666"]
+    );
+}
+
 #[tokio::test]
 async fn comparisons_have_every_measure() {
     let ctx = Session::default().context();

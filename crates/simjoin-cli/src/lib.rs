@@ -54,6 +54,7 @@ mod rows;
 mod script;
 mod verb_args;
 mod verb_files;
+mod verb_words;
 mod verbs;
 
 use std::ffi::OsString;

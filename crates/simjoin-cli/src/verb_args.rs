@@ -45,6 +45,13 @@ pub enum VerbCommand {
                             --at-least 0.7 -o links.csv"
     )]
     Link(LinkArgs),
+    /// Join two files by similarity: the columns of both rows of each pair
+    #[command(
+        disable_help_flag = true,
+        after_help = "Example:\n  simjoin join ours.csv theirs.csv --on name=label --key country \
+                            --at-least 0.7 --how left -o joined.csv"
+    )]
+    Join(JoinArgs),
     /// Match the rows of two files one to one: each has one partner at most
     #[command(
         disable_help_flag = true,
@@ -309,6 +316,55 @@ pub struct LinkArgs {
 }
 
 #[derive(Debug, Args)]
+pub struct JoinArgs {
+    /// First file; - for standard input, as CSV
+    pub ours: PathBuf,
+    /// Second file
+    pub theirs: PathBuf,
+    #[allow(missing_docs, reason = "clap would print it")]
+    #[command(flatten)]
+    pub question: QuestionArgs,
+    /// Rows that the result has: with a partner (inner), or others too; or rows of the first file alone, with a partner
+    /// (semi) or without one (anti)
+    #[arg(
+        long,
+        default_value = "inner",
+        help_heading = "Result",
+        hide_possible_values = true,
+        value_name = "inner, left, right, full, semi, anti"
+    )]
+    pub how: JoinKind,
+    #[allow(missing_docs, reason = "clap would print it")]
+    #[command(flatten)]
+    pub run: RunArgs,
+}
+
+/// The rows that a join has.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+#[allow(missing_docs, reason = "clap would print it")]
+pub enum JoinKind {
+    Inner,
+    Left,
+    Right,
+    Full,
+    Semi,
+    Anti,
+}
+
+impl From<JoinKind> for How {
+    fn from(kind: JoinKind) -> Self {
+        match kind {
+            JoinKind::Inner => Self::Inner,
+            JoinKind::Left => Self::Left,
+            JoinKind::Right => Self::Right,
+            JoinKind::Full => Self::Full,
+            JoinKind::Semi => Self::Semi,
+            JoinKind::Anti => Self::Anti,
+        }
+    }
+}
+
+#[derive(Debug, Args)]
 pub struct MatchArgs {
     /// First file; - for standard input, as CSV
     pub ours: PathBuf,
@@ -446,92 +502,4 @@ pub struct NearestArgs {
     #[allow(missing_docs, reason = "clap would print it")]
     #[command(flatten)]
     pub run: RunArgs,
-}
-
-impl VerbCommand {
-    /// The flags of every verb.
-    pub(super) fn run_args(&self) -> &RunArgs {
-        match self {
-            Self::Dedupe(args) => &args.run,
-            Self::Pairs(args) => &args.run,
-            Self::Clusters(args) => &args.run,
-            Self::Thresholds(args) => &args.run,
-            Self::Link(args) => &args.run,
-            Self::Match(args) => &args.run,
-            Self::Nearest(args) => &args.run,
-            Self::Evaluate(args) => &args.run,
-            Self::Compare(args) => &args.run,
-            Self::Report(args) => &args.run,
-        }
-    }
-
-    /// The files whose rows are compared.
-    pub(super) fn files(&self) -> Vec<PathBuf> {
-        let one_or_two = |file: &PathBuf, others: &Option<PathBuf>| {
-            [file].into_iter().chain(others).cloned().collect()
-        };
-        match self {
-            Self::Evaluate(args) => args.of.clone(),
-            Self::Dedupe(args) => vec![args.file.clone()],
-            Self::Pairs(args) => vec![args.file.clone()],
-            Self::Clusters(args) => vec![args.file.clone()],
-            Self::Thresholds(args) => vec![args.file.clone()],
-            Self::Link(args) => vec![args.ours.clone(), args.theirs.clone()],
-            Self::Match(args) => vec![args.ours.clone(), args.theirs.clone()],
-            Self::Nearest(args) => one_or_two(&args.file, &args.others),
-            Self::Report(args) => one_or_two(&args.file, &args.others),
-            Self::Compare(args) => args.files(),
-        }
-    }
-
-    /// The files of pairs beside them: marked ones, or links and true pairs.
-    pub(super) fn pair_files(&self) -> Vec<&PathBuf> {
-        match self {
-            Self::Evaluate(args) => vec![&args.links, &args.truth],
-            Self::Dedupe(args) => args.labels.iter().collect(),
-            Self::Clusters(args) => args.labels.iter().collect(),
-            Self::Report(args) => args.labels.iter().collect(),
-            _ => vec![],
-        }
-    }
-
-    /// The flags of the question.
-    pub(super) fn question(&self) -> Option<&QuestionArgs> {
-        Some(match self {
-            Self::Dedupe(args) => &args.question,
-            Self::Pairs(args) => &args.question,
-            Self::Clusters(args) => &args.question,
-            Self::Thresholds(args) => &args.question,
-            Self::Link(args) => &args.question,
-            Self::Match(args) => &args.question,
-            Self::Nearest(args) => &args.question,
-            Self::Compare(args) => &args.question,
-            Self::Report(args) => &args.question,
-            Self::Evaluate(args) if args.of.is_empty() => return None,
-            Self::Evaluate(args) => &args.question,
-        })
-    }
-
-    /// The column that tells rows.
-    pub(super) fn id(&self) -> Option<&str> {
-        match self {
-            Self::Evaluate(args) => args.id.as_deref(),
-            Self::Compare(args) => args.id.as_deref(),
-            Self::Clusters(args) => args.id.as_deref(),
-            _ => self.pair()?.id.as_deref(),
-        }
-    }
-
-    /// The flags of pairs of rows.
-    pub(super) fn pair(&self) -> Option<&PairArgs> {
-        match self {
-            Self::Dedupe(args) => Some(&args.pair),
-            Self::Pairs(args) => Some(&args.pair),
-            Self::Clusters(_) | Self::Thresholds(_) | Self::Evaluate(_) | Self::Compare(_) => None,
-            Self::Report(args) => Some(&args.pair),
-            Self::Link(args) => Some(&args.pair),
-            Self::Match(args) => Some(&args.pair),
-            Self::Nearest(args) => Some(&args.pair),
-        }
-    }
 }

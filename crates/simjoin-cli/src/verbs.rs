@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 use datafusion::prelude::ident;
 use simjoin_session::errors::{self, SessionError};
 use simjoin_session::report::PageWords;
+use simjoin_session::table::MaxRows;
 use simjoin_session::verbs::{
-    COMPARED, Direction, Evaluation, FOUND, How, Labels, Question, ROW, ReportStatements, STEPS,
-    Verb, VerbError, VerbTable, names, quoted, suggestion_of, thresholds_of_links,
+    COMPARED, Direction, Evaluation, FOUND, How, Labels, MARKED, Question, ROW, ReportStatements,
+    STEPS, Verb, VerbError, VerbTable, count_of, names, quoted, suggestion_of, thresholds_of_links,
 };
 
 use super::exec::Shell;
@@ -22,6 +23,10 @@ use super::verb_files::{
 /// Runs a verb, or prints its statements.
 pub(super) async fn run(shell: &mut Shell, command: &VerbCommand) -> Result<(), SessionError> {
     command.check_outputs()?;
+    if let VerbCommand::Compare(_) = command {
+        // The lines belong together.
+        shell.options.maxrows = MaxRows::Unlimited;
+    }
     let question = match command.question() {
         Some(args) => question_of(args)?,
         None => Question::default(),
@@ -150,6 +155,7 @@ fn statements_of<'c>(
             before.pop().unwrap_or_default()
         }
         VerbCommand::Link(args) => verb.link(args.how.into())?,
+        VerbCommand::Join(args) => verb.joined(args.how.into())?,
         VerbCommand::Match(_) => verb.matched()?,
         VerbCommand::Nearest(args) => {
             let how = if args.all { How::Left } else { How::Inner };
@@ -266,9 +272,17 @@ async fn run_verb(
     if run.quiet {
         return Ok(());
     }
-    match command {
-        VerbCommand::Dedupe(_) => tell_kept(shell).await?,
-        VerbCommand::Thresholds(_) => tell_suggestion(shell, &answer).await?,
+    if let Some(table) = verb.and_then(|verb| verb.labels).map(|labels| labels.table)
+        && !matches!(command, VerbCommand::Report(_))
+    {
+        tell_marks(shell, table.name()).await?;
+    }
+    match (command, &report) {
+        (VerbCommand::Dedupe(_), _) => tell_kept(shell).await?,
+        (VerbCommand::Thresholds(_), _) => tell_suggestion(shell, &answer).await?,
+        (VerbCommand::Report(args), Some(report)) => {
+            tell_pairs(shell, &report.count, args.most).await?
+        }
         _ => {}
     }
     for (what, file) in command.outputs() {
@@ -347,6 +361,32 @@ async fn tell_kept(shell: &Shell) -> Result<(), SessionError> {
     let all = found.clone().count().await?;
     let kept = found.filter(ident("is_kept"))?.count().await?;
     errors::tell(&format!("{kept} of {all} rows stay, {} dropped", all - kept));
+    Ok(())
+}
+
+/// Tells how many pairs a page has.
+async fn tell_pairs(shell: &Shell, count: &str, most: u32) -> Result<(), SessionError> {
+    let counted = count_of(&shell.ctx, count).await?;
+    let shown = counted.min(i64::from(most));
+    let left_out = match counted - shown {
+        0 => String::new(),
+        weaker => format!(", {weaker} weaker ones left out (--most)"),
+    };
+    errors::tell(&format!("{shown} pairs on the page{left_out}"));
+    Ok(())
+}
+
+/// Tells how many of the marked pairs are used.
+async fn tell_marks(shell: &Shell, table: &str) -> Result<(), SessionError> {
+    let all = shell.ctx.table(quoted(table).as_str()).await?.count().await?;
+    let used = shell.ctx.table(MARKED).await?.count().await?;
+    let others = match all == used {
+        true => "",
+        false => {
+            "; others name no row (--id tells rows by a column), are repeated, or are neither yes nor no"
+        }
+    };
+    errors::tell(&format!("{used} of {all} marked pairs are used{others}"));
     Ok(())
 }
 

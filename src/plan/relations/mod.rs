@@ -30,3 +30,4 @@ pub use nearest::{ClauseWords, NearestNode};
 pub use node::PairsNode;
 pub(crate) use physical::plan_pairs;
 pub use planner::PairFunctionPlanner;
+pub use written::label_is;

@@ -97,7 +97,11 @@ fn written_query(
         _ => {
             let (thresholds, order) = thresholds_and_order(name, settings)?;
             match name {
-                "evaluate" => written::evaluate([columns(0), columns(1)], &thresholds, order)?,
+                "evaluate" => {
+                    let truth = plans.get(1).map(|plan| plan.schema().as_arrow());
+                    let label = truth.and_then(|truth| truth.index_of("label").ok());
+                    written::evaluate([columns(0), columns(1)], label, &thresholds, order)?
+                }
                 _ if thresholds.is_empty() => {
                     return plan_err!("thresholds lacks the list of thresholds; {}", usage(name));
                 }

@@ -93,9 +93,16 @@ pub(super) fn thresholds(columns: usize, thresholds: &[f64], order: ScoreOrder) 
     ))
 }
 
-/// The query of `evaluate`: links held against true pairs, at each threshold where there are some.
+/// The condition of SQL that a marked pair, in the column `label`, is marked so.
+pub fn label_is(label: &str) -> String {
+    format!("lower(trim(CAST(label AS VARCHAR))) = '{label}'")
+}
+
+/// The query of `evaluate`: links held against true pairs, at each threshold where there are some. Of true pairs with a
+/// column `label`, at the place `label`, those marked yes are true, and links that are not marked are not judged.
 pub(super) fn evaluate(
     columns: [usize; 2],
+    label: Option<usize>,
     thresholds: &[f64],
     order: ScoreOrder,
 ) -> Result<String> {
@@ -108,9 +115,20 @@ pub(super) fn evaluate(
             if has_scores { ", and the third one of the links is the score" } else { "" }
         );
     }
-    let names = |columns: usize| {
-        let others = (2..columns).map(|column| format!(", c{column}"));
+    let names = |columns: usize, label: Option<usize>| {
+        let others = (2..columns).map(|column| match label == Some(column) {
+            true => ", label".to_string(),
+            false => format!(", c{column}"),
+        });
         format!("l, r{}", others.collect::<String>())
+    };
+    let label = label.filter(|place| *place > 1);
+    let (is_true, known, join) = match label {
+        Some(_) => {
+            let [yes, no] = ["yes", "no"].map(label_is);
+            (yes.clone(), format!(" AND ({yes} OR {no})"), "JOIN")
+        }
+        None => ("true".to_string(), String::new(), "LEFT JOIN"),
     };
     let scored = format!("CASE WHEN c2 <= {GREATEST} THEN CAST(c2 AS DOUBLE) END");
     let (score, best) = match (has_scores, order) {
@@ -141,13 +159,14 @@ pub(super) fn evaluate(
     Ok(format!(
         "WITH __simjoin_l({}) AS (SELECT 1), __simjoin_u({}) AS (SELECT 1), \
          __simjoin_k AS (SELECT l, r, {best}({score}) AS score FROM __simjoin_l WHERE l IS NOT NULL AND r IS NOT NULL \
-         GROUP BY l, r), __simjoin_t AS (SELECT DISTINCT l, r FROM __simjoin_u WHERE l IS NOT NULL AND r IS NOT NULL), \
-         __simjoin_j AS (SELECT k.score, t.l IS NOT NULL AS is_true FROM __simjoin_k k LEFT JOIN __simjoin_t t ON \
-         t.l = k.l AND t.r = k.r) \
+         GROUP BY l, r), __simjoin_n AS (SELECT l, r, bool_and({is_true}) AS is_true FROM __simjoin_u WHERE l IS NOT NULL AND \
+         r IS NOT NULL{known} GROUP BY l, r), __simjoin_t AS (SELECT l, r FROM __simjoin_n WHERE is_true), \
+         __simjoin_j AS (SELECT k.score, coalesce(n.is_true, false) AS is_true FROM __simjoin_k k {join} __simjoin_n n ON \
+         n.l = k.l AND n.r = k.r) \
          SELECT {threshold}k.links, k.found AS true_links, t.pairs AS true_pairs, {} AS precision, {} AS recall, {} AS f1 \
          FROM ({counted}) k CROSS JOIN (SELECT count(*) AS pairs FROM __simjoin_t) t",
-        names(of_links),
-        names(of_truth),
+        names(of_links, None),
+        names(of_truth, label),
         share("k.found", "k.links"),
         share("k.found", "t.pairs"),
         share("2.0 * k.found", "(k.links + t.pairs)"),

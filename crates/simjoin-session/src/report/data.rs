@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 use simjoin_core::util::forest::Forest;
 
 use super::PageWords;
-use crate::verbs::{AtThreshold, ReportStatements, suggestion};
+use crate::verbs::{AtThreshold, ReportStatements, count_of, suggestion};
 
 /// Integers beyond are no numbers in a browser.
 const EXACT: i64 = 1 << 53;
@@ -182,14 +182,6 @@ async fn batch_of(ctx: &SessionContext, sql: &str) -> Result<RecordBatch> {
     let frame = ctx.sql(sql).await?;
     let schema = std::sync::Arc::new(frame.schema().as_arrow().clone());
     Ok(concat_batches(&schema, &frame.collect().await?)?)
-}
-
-async fn count_of(ctx: &SessionContext, sql: &str) -> Result<i64> {
-    let batch = batch_of(ctx, sql).await?;
-    match batch.column(0).as_primitive_opt::<Int64Type>() {
-        Some(counts) if !counts.is_empty() => Ok(counts.value(0)),
-        _ => internal_err!("{sql} counts nothing"),
-    }
 }
 
 /// The values of a column, as a browser has them: numbers where they are exact, others as texts.

@@ -1,8 +1,8 @@
 //! What the answers of verbs say: a threshold that may be the one, and the thresholds of links.
 
-use arrow::array::AsArray;
+use arrow::array::{Array, AsArray};
 use arrow::datatypes::{Float64Type, Int64Type};
-use datafusion::common::Result;
+use datafusion::common::{Result, internal_err};
 use datafusion::prelude::SessionContext;
 
 use super::{AtThreshold, Evaluation, JUDGED, suggestion};
@@ -43,4 +43,19 @@ pub async fn thresholds_of_links(ctx: &SessionContext) -> Result<Vec<f64>> {
         (Some(least), Some(greatest)) => Evaluation::thresholds(least, greatest),
         _ => vec![],
     })
+}
+
+/// The number that a query counts.
+///
+/// # Errors
+///
+/// When it counts nothing.
+pub async fn count_of(ctx: &SessionContext, sql: &str) -> Result<i64> {
+    let batches = ctx.sql(sql).await?.collect().await?;
+    let counts = batches.iter().flat_map(|batch| batch.columns().first());
+    let mut counts = counts.filter_map(|counts| counts.as_primitive_opt::<Int64Type>());
+    match counts.find(|counts| !counts.is_empty()) {
+        Some(counts) => Ok(counts.value(0)),
+        None => internal_err!("{sql} counts nothing"),
+    }
 }

@@ -40,19 +40,6 @@ impl ComparisonLine {
     fn holds(self, holds: impl Into<String>) -> Self {
         Self { holds: format!("coalesce({}, false)", holds.into()), ..self }
     }
-
-    fn select(&self, place: usize) -> String {
-        let Self { part, what, left, right, value, holds } = self;
-        format!(
-            "SELECT {place} AS place, {} AS part, {} AS what, CAST({left} AS VARCHAR) AS \"left\", \
-             CAST({right} AS VARCHAR) AS \"right\", CAST({value} AS VARCHAR) AS value, \
-             CAST({holds} AS BOOLEAN) AS holds FROM {} a CROSS JOIN {} b",
-            text(part),
-            text(what),
-            COMPARED[0],
-            COMPARED[1]
-        )
-    }
 }
 
 /// A key of two rows.
@@ -123,11 +110,24 @@ impl Verb<'_> {
             lines.push(line.sides([left, right]).value(key.told(["a", "b"])));
         }
         lines.extend(condition.lines()?);
-        let all: Vec<String> =
-            lines.iter().enumerate().map(|(place, line)| line.select(place)).collect();
+        let list = |of: &dyn Fn(&ComparisonLine) -> String| {
+            format!("[{}]", lines.iter().map(of).collect::<Vec<_>>().join(", "))
+        };
+        let texts = |of: &dyn Fn(&ComparisonLine) -> &str| {
+            list(&|line| format!("CAST({} AS VARCHAR)", of(line)))
+        };
+        // One row of lists, as one of many statements would take long to plan.
         Ok(format!(
-            "SELECT part, what, \"left\", \"right\", value, holds FROM ({}) ORDER BY place",
-            all.join(" UNION ALL ")
+            "SELECT unnest({}) AS part, unnest({}) AS what, unnest({}) AS \"left\", unnest({}) AS \"right\", \
+             unnest({}) AS value, unnest({}) AS holds FROM {} a CROSS JOIN {} b",
+            list(&|line| text(&line.part)),
+            list(&|line| text(&line.what)),
+            texts(&|line| &line.left),
+            texts(&|line| &line.right),
+            texts(&|line| &line.value),
+            list(&|line| format!("CAST({} AS BOOLEAN)", line.holds)),
+            COMPARED[0],
+            COMPARED[1]
         ))
     }
 }

@@ -30,6 +30,8 @@ pub struct Question {
     pub keys: Vec<[String; 2]>,
     /// Differences of spellings that do not count where texts are compared.
     pub fold: Vec<Fold>,
+    /// Whether a threshold is taken that no rows, or all, are within.
+    pub any_bound: bool,
 }
 
 const FORMS: &str = "write COLUMN, COLUMN,WEIGHT, COLUMN,MEASURE,WEIGHT or COLUMN,MEASURE,WEIGHT,TOKENIZER; \

@@ -3,7 +3,8 @@
 use arrow::datatypes::DataType;
 
 use super::compared::{ComparedColumn, Question};
-use super::measures::{ColumnKind, EQUAL, NamedMeasure, USUAL_TOKENIZER, Values, tokens_of};
+use super::kinds::{ColumnKind, is_text};
+use super::measures::{EQUAL, NamedMeasure, USUAL_TOKENIZER, Values, tokens_of};
 use super::table::{VerbTable, folded_name};
 use super::{Result, VerbError, quoted};
 
@@ -30,31 +31,6 @@ pub(super) struct Condition {
     scores: Vec<Score>,
     keys: Vec<String>,
     bound: Option<f64>,
-}
-
-impl ColumnKind {
-    /// The kind of the columns of a type.
-    fn of(data_type: &DataType) -> Self {
-        let is_text = |data_type: &DataType| match data_type {
-            DataType::Dictionary(_, values) => values.is_string(),
-            other => other.is_string(),
-        };
-        let elements = match data_type {
-            text if is_text(text) => return Self::Text,
-            DataType::List(field)
-            | DataType::LargeList(field)
-            | DataType::FixedSizeList(field, _)
-            | DataType::ListView(field)
-            | DataType::LargeListView(field) => field.data_type(),
-            _ => return Self::Other,
-        };
-        match elements {
-            elements if elements.is_floating() => Self::Vector,
-            elements if elements.is_integer() => Self::Integers,
-            elements if is_text(elements) || elements.is_binary() => Self::Set,
-            _ => Self::Other,
-        }
-    }
 }
 
 impl Condition {
@@ -114,7 +90,9 @@ impl Condition {
             return Err(VerbError { text, hint });
         }
         let is_in_range = |bound: f64| match (is_distance, only.measure.threshold) {
+            _ if question.any_bound => true,
             (true, _) => bound >= 0.0,
+            (false, None) if only.measure.values == Values::Vectors => true,
             // Of 0 every row is a partner of every row.
             (false, Some(_)) => bound > 0.0 && bound <= 1.0,
             (false, None) => bound > 0.0,
@@ -157,10 +135,12 @@ impl Condition {
                     0.8 * greatest
                 ),
             )),
-            Some(bound) if !(bound > 0.0 && bound <= greatest) => Err(VerbError::with_hint(
-                format!("--at-least {bound} is no sum that rows can reach"),
-                format!("the weights add up to {greatest}"),
-            )),
+            Some(bound) if !question.any_bound && !(bound > 0.0 && bound <= greatest) => {
+                Err(VerbError::with_hint(
+                    format!("--at-least {bound} is no sum that rows can reach"),
+                    format!("the weights add up to {greatest}"),
+                ))
+            }
             bound => Ok(bound),
         }
     }
@@ -208,7 +188,17 @@ impl Condition {
     /// The score of the rows, which the bound is of.
     pub(super) fn value(&self, tables: [&str; 2]) -> String {
         let parts = self.scores.iter().map(|score| match score.weight {
-            Some(weight) => score.weighted(weight, tables),
+            Some(weight) => score.weighted(weight, &score.value(tables), tables),
+            None => score.value(tables),
+        });
+        parts.collect::<Vec<_>>().join(" + ")
+    }
+
+    /// The score of rows that are within the bound, as it is given: NaN, which joins take for a missing value, counts as
+    /// one in a sum.
+    pub(super) fn told(&self, tables: [&str; 2]) -> String {
+        let parts = self.scores.iter().map(|score| match score.weight {
+            Some(weight) => score.weighted(weight, &score.told(tables), tables),
             None => score.value(tables),
         });
         parts.collect::<Vec<_>>().join(" + ")
@@ -217,7 +207,11 @@ impl Condition {
     /// The score within its bound; `None` without one.
     pub(super) fn within_bound(&self) -> Option<String> {
         let op = if self.is_distance() { "<=" } else { ">=" };
-        self.bound.map(|bound| format!("{} {op} {bound}", self.value(["a", "b"])))
+        let is_cosine =
+            self.scores.iter().all(|score| score.measure.function == "cosine_similarity");
+        // A join takes no infinite bound of the difference that the function is.
+        let bound = self.bound.map(|bound| if is_cosine { bound.clamp(-2.0, 2.0) } else { bound });
+        bound.map(|bound| format!("{} {op} {}", self.value(["a", "b"]), number(bound)))
     }
 
     /// The condition, with others that all have to hold.
@@ -235,7 +229,7 @@ impl Condition {
     /// The scores of the columns of a weighted sum, each with its name.
     pub(super) fn parts(&self, tables: [&str; 2]) -> Vec<(String, String)> {
         let weighted = self.scores.iter().filter(|score| score.weight.is_some());
-        weighted.map(|score| (score.value(tables), format!("{}_score", score.name))).collect()
+        weighted.map(|score| (score.told(tables), format!("{}_score", score.name))).collect()
     }
 
     /// The last argument of the functions that prefer one score to another.
@@ -255,8 +249,8 @@ impl Score {
         let (of_left, of_right) = (left.column(&column.left)?, right.column(&column.right)?);
         let kinds = [of_left, of_right].map(|(_, data_type)| ColumnKind::of(data_type));
         let name = column.measure.as_deref();
-        let is_text = kinds.map(|kind| kind == ColumnKind::Text);
-        if name != Some(EQUAL.name) && is_text[0] != is_text[1] {
+        let are_texts = kinds.map(|kind| kind == ColumnKind::Text);
+        if name != Some(EQUAL.name) && are_texts[0] != are_texts[1] {
             return Err(VerbError::with_hint(
                 format!(
                     "the columns {} ({}) and {} ({}) do not compare",
@@ -279,8 +273,7 @@ impl Score {
                 measure.name, column.left
             )));
         }
-        let value = |(name, data_type): (&str, &DataType)| match is_folded && data_type.is_string()
-        {
+        let value = |(name, data_type): (&str, &DataType)| match is_folded && is_text(data_type) {
             true => format!("{{}}.{}", quoted(&folded_name(name))),
             false => format!("{{}}.{}", quoted(name)),
         };
@@ -361,7 +354,11 @@ impl Score {
                 Some([tokens(&left)?, tokens(&right)?])
             }
             ColumnKind::Set => Some([left, right]),
-            ColumnKind::Integers if self.measure.values == Values::Sets => Some([left, right]),
+            ColumnKind::Integers | ColumnKind::IntegerVector
+                if self.measure.values == Values::Sets =>
+            {
+                Some([left, right])
+            }
             _ => None,
         })
     }
@@ -404,12 +401,35 @@ impl Score {
         }
     }
 
+    /// The value, or NULL where it is NaN.
+    fn told(&self, tables: [&str; 2]) -> String {
+        let value = self.value(tables);
+        match self.measure.values {
+            Values::Vectors => format!("nullif({value}, CAST('NaN' AS DOUBLE))"),
+            _ => value,
+        }
+    }
+
     /// The part of a weighted sum, in which a missing value counts as 0.
-    fn weighted(&self, weight: f64, tables: [&str; 2]) -> String {
+    fn weighted(&self, weight: f64, value: &str, tables: [&str; 2]) -> String {
         let [left, right] = self.sides(tables);
         match self.measure == &EQUAL {
             true => format!("CASE WHEN {left} = {right} THEN {weight:?} ELSE 0.0 END"),
-            false => format!("{weight:?} * coalesce({}, 0.0)", self.value(tables)),
+            false => format!("{weight:?} * coalesce({value}, 0.0)"),
         }
+    }
+}
+
+/// A number as SQL has it.
+fn number(value: f64) -> String {
+    match value {
+        value if value.is_nan() => "CAST('NaN' AS DOUBLE)".to_string(),
+        value if value.is_infinite() => {
+            let sign = if value > 0.0 { "" } else { "-" };
+            format!("CAST('{sign}Infinity' AS DOUBLE)")
+        }
+        // Without a hundred digits.
+        value if value != 0.0 && !(1e-5..1e15).contains(&value.abs()) => format!("{value:e}"),
+        value => value.to_string(),
     }
 }

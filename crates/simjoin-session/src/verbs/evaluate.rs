@@ -1,5 +1,7 @@
 //! Links held against the truth: precision, recall and F1 at each threshold, and the pairs that were missed.
 
+use datafusion_simjoin::plan::label_is;
+
 use super::compare::reasons;
 use super::labels::Labels;
 use super::statements::Verb;
@@ -83,12 +85,12 @@ impl Evaluation<'_> {
         let label = if are_labels { ", label" } else { "" };
         let truth = self.pairs(self.truth, self.are_groups[1], label)?;
         let is_true = match are_labels {
-            true => Labels::is("yes"),
+            true => label_is("yes"),
             false => "true".to_string(),
         };
         // Of pairs that nobody has marked nothing is known.
         let (known, join) = match are_labels {
-            true => (format!(" AND ({} OR {})", Labels::is("yes"), Labels::is("no")), "JOIN"),
+            true => (format!(" AND ({} OR {})", label_is("yes"), label_is("no")), "JOIN"),
             false => (String::new(), "LEFT JOIN"),
         };
         Ok(vec![
@@ -136,7 +138,7 @@ impl Evaluation<'_> {
              CASE WHEN a.{ROW} IS NOT NULL AND b.{ROW} IS NOT NULL THEN {} END AS score, concat({of_left}) AS left_value, \
              concat({of_right}) AS right_value FROM ({missed}) m LEFT JOIN {} a ON CAST(a.{} AS VARCHAR) = m.l LEFT JOIN {} b ON \
              CAST(b.{} AS VARCHAR) = m.r ORDER BY m.l, m.r",
-            condition.value(["a", "b"]),
+            condition.told(["a", "b"]),
             ours.quoted(),
             verb.id(0)?,
             theirs.quoted(),

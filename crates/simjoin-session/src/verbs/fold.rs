@@ -3,6 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use datafusion_simjoin::config::nearest;
+
 /// A difference of spellings that does not count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Fold {
@@ -20,7 +22,7 @@ impl Fold {
     const ALL: [Self; 4] = [Self::Lower, Self::Accents, Self::Punctuation, Self::Spaces];
 
     /// The text `value` without these differences. They go in one order, however they are given.
-    pub fn apply(folds: &[Self], value: &str) -> String {
+    pub(super) fn apply(folds: &[Self], value: &str) -> String {
         let given = Self::ALL.into_iter().filter(|fold| folds.contains(fold));
         given.fold(value.to_string(), |value, fold| match fold {
             Self::Lower => format!("casefold({value})"),
@@ -48,10 +50,13 @@ impl FromStr for Fold {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let named = Self::ALL.into_iter().find(|fold| fold.to_string() == text);
+        let given = text.trim().to_lowercase();
+        let named = Self::ALL.into_iter().find(|fold| fold.to_string() == given);
         named.ok_or_else(|| {
-            let names = Self::ALL.map(|fold| fold.to_string()).join(", ");
-            format!("spellings may differ in {names}")
+            let names = Self::ALL.map(|fold| fold.to_string());
+            let meant = nearest(&given, names.iter().map(String::as_str));
+            let meant = meant.map(|meant| format!("did you mean {meant}? ")).unwrap_or_default();
+            format!("{meant}spellings may differ in {}", names.join(", "))
         })
     }
 }

@@ -15,11 +15,6 @@ impl<'a> Labels<'a> {
         table.column("label").is_ok()
     }
 
-    /// A condition that a label is this one.
-    pub(super) fn is(label: &str) -> String {
-        format!("lower(trim(CAST(label AS VARCHAR))) = '{label}'")
-    }
-
     /// The query of the marked pairs.
     pub(super) fn told(self) -> Result<String> {
         let [left, right] = self.rows()?.map(quoted);

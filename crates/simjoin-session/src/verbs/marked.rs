@@ -1,12 +1,13 @@
 //! Joins of one table in which marked pairs are as they are marked.
 
+use datafusion_simjoin::plan::label_is;
+
 use super::condition::Condition;
-use super::labels::Labels;
 use super::statements::{How, Verb};
 use super::{ROW, Result, quoted};
 
 /// The table of the marked pairs of one table: its rows, the lesser first, and the label.
-pub(super) const MARKED: &str = "__simjoin_marked";
+pub const MARKED: &str = "__simjoin_marked";
 
 impl Verb<'_> {
     /// The statement that finds the marked pairs among the rows of `ranked`, which `place` numbers; `None` without
@@ -20,10 +21,10 @@ impl Verb<'_> {
              bool_and({}) AS is_same FROM {} x JOIN {ranked} a ON CAST(a.{id} AS VARCHAR) = CAST(x.{left} AS VARCHAR) \
              JOIN {ranked} b ON CAST(b.{id} AS VARCHAR) = CAST(x.{right} AS VARCHAR) \
              WHERE ({} OR {}) AND a.{ROW} <> b.{ROW} GROUP BY 1, 2",
-            Labels::is("yes"),
+            label_is("yes"),
             labels.table.quoted(),
-            Labels::is("yes"),
-            Labels::is("no")
+            label_is("yes"),
+            label_is("no")
         )))
     }
 
@@ -36,7 +37,7 @@ impl Verb<'_> {
         has_score: bool,
     ) -> String {
         let value = match has_score {
-            true => format!(", {} AS score", condition.value(["a", "b"])),
+            true => format!(", {} AS score", condition.told(["a", "b"])),
             false => String::new(),
         };
         let on = condition.text([condition.once(place)]);

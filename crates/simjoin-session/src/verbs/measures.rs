@@ -1,5 +1,6 @@
 //! Measures and tokenizers by their names.
 
+use super::kinds::ColumnKind;
 use super::{Result, VerbError};
 use datafusion_simjoin::config::nearest;
 use datafusion_simjoin::functions::Tokenizer;
@@ -14,19 +15,6 @@ pub(super) enum Values {
     Vectors,
     /// Values of any type, which are equal or not.
     Any,
-}
-
-/// The kind of a column.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum ColumnKind {
-    Text,
-    /// Lists of texts or bytes.
-    Set,
-    /// Lists of floats.
-    Vector,
-    /// Lists of integers, which are sets or vectors.
-    Integers,
-    Other,
 }
 
 /// A function that compares two values.
@@ -75,7 +63,7 @@ const fn distance(name: &'static str, function: &'static str, values: Values) ->
 pub(super) const EQUAL: NamedMeasure = similarity("equal", "equal", Values::Any, 1.0);
 
 /// All others.
-const MEASURES: [NamedMeasure; 20] = [
+const MEASURES: [NamedMeasure; 21] = [
     similarity("jaccard", "jaccard", Values::Sets, 0.8),
     similarity("dice", "dice", Values::Sets, 0.8),
     similarity("cosine", "set_cosine", Values::Sets, 0.8),
@@ -103,7 +91,50 @@ const MEASURES: [NamedMeasure; 20] = [
     similarity("cosine", "cosine_similarity", Values::Vectors, 0.9),
     similarity("cosine_similarity", "cosine_similarity", Values::Vectors, 0.9),
     distance("cosine_distance", "cosine_distance", Values::Vectors),
+    NamedMeasure {
+        threshold: None,
+        similarity: Some("cosine_similarity"),
+        ..similarity("inner_product", "inner_product", Values::Vectors, 1.0)
+    },
 ];
+
+/// A measure, as programs in other languages list them.
+#[derive(Debug, Clone, Copy)]
+pub struct MeasureWords {
+    /// The name.
+    pub name: &'static str,
+    /// The function of SQL.
+    pub function: &'static str,
+    /// The values: "set", "string" or "vector".
+    pub family: &'static str,
+    /// Whether lesser values are better.
+    pub is_distance: bool,
+    /// The usual threshold.
+    pub threshold: Option<f64>,
+    /// Whether measure(a, b) = measure(b, a).
+    pub is_symmetric: bool,
+    /// A similarity up to 1 of the same values, for measures that are none.
+    pub similarity: Option<&'static str>,
+}
+
+/// All measures of columns, without the equality of weighted sums.
+pub fn measures() -> Vec<MeasureWords> {
+    let words = |measure: &NamedMeasure| MeasureWords {
+        name: measure.name,
+        function: measure.function,
+        family: match measure.values {
+            Values::Sets => "set",
+            Values::Texts => "string",
+            Values::Vectors => "vector",
+            Values::Any => "any",
+        },
+        is_distance: measure.is_distance,
+        threshold: measure.threshold,
+        is_symmetric: measure.is_symmetric,
+        similarity: measure.similarity,
+    };
+    MEASURES.iter().map(words).collect()
+}
 
 impl NamedMeasure {
     /// The measures of a kind of columns.
@@ -112,7 +143,9 @@ impl NamedMeasure {
             ColumnKind::Text => matches!(values, Values::Sets | Values::Texts),
             ColumnKind::Set => values == Values::Sets,
             ColumnKind::Vector => values == Values::Vectors,
-            ColumnKind::Integers => matches!(values, Values::Sets | Values::Vectors),
+            ColumnKind::Integers | ColumnKind::IntegerVector => {
+                matches!(values, Values::Sets | Values::Vectors)
+            }
             ColumnKind::Other => false,
         };
         MEASURES.iter().filter(move |measure| serves(measure.values))
@@ -151,13 +184,32 @@ impl NamedMeasure {
                 },
             ));
         }
+        if kind == ColumnKind::IntegerVector && name.is_none() {
+            return Err(VerbError::with_hint(
+                format!(
+                    "the column {column} has lists of integers of one length, which are vectors or sets"
+                ),
+                "--measure euclidean or cosine compares vectors, --measure jaccard the sets of their elements",
+            ));
+        }
         let usual = if kind == ColumnKind::Vector { "euclidean" } else { "jaccard" };
         let name = name.unwrap_or(match is_weighted && kind == ColumnKind::Vector {
             true => "cosine",
             false => usual,
         });
-        let known: Vec<&str> = Self::of_kind(kind).map(|measure| measure.name).collect();
-        let Some(measure) = Self::of_kind(kind).find(|measure| measure.name == name) else {
+        let mut known: Vec<&str> = vec![];
+        for measure in Self::of_kind(kind) {
+            if !known.contains(&measure.name) {
+                known.push(measure.name);
+            }
+        }
+        let mut named = Self::of_kind(kind).filter(|measure| measure.name == name);
+        let found = match kind {
+            // Sets come first.
+            ColumnKind::IntegerVector => named.last(),
+            _ => named.next(),
+        };
+        let Some(measure) = found else {
             let meant = nearest(name, known.iter().copied());
             let meant = meant.map(|meant| format!("did you mean {meant}? ")).unwrap_or_default();
             return Err(VerbError::with_hint(

@@ -73,7 +73,7 @@ impl Verb<'_> {
         let once = is_one.then(|| condition.once(ROW));
         let find = format!(
             "CREATE TABLE {REPORTED} AS SELECT a.{ROW} AS l, b.{ROW} AS r, CAST({} AS DOUBLE) AS score{select} FROM {} ON {}",
-            condition.value(["a", "b"]),
+            condition.told(["a", "b"]),
             self.from(How::Inner),
             condition.text(once)
         );

@@ -54,6 +54,10 @@ pub enum How {
     Right,
     /// Rows of both.
     Full,
+    /// Rows of the first table with a partner, and nothing of the second.
+    Semi,
+    /// Rows of the first table without a partner.
+    Anti,
 }
 
 impl fmt::Display for How {
@@ -63,6 +67,8 @@ impl fmt::Display for How {
             Self::Left => "LEFT ",
             Self::Right => "RIGHT ",
             Self::Full => "FULL ",
+            Self::Semi => "LEFT SEMI ",
+            Self::Anti => "LEFT ANTI ",
         })
     }
 }
@@ -167,16 +173,21 @@ impl Verb<'_> {
     /// The columns that tell of a pair of rows `a` and `b`: who they are, the score, and others.
     fn pair(&self, condition: &Condition, how: How) -> Result<String> {
         let (told, shown) = self.told(["a", "b"], ["left", "right"])?;
-        let mut value = condition.value(["a", "b"]);
+        let scores = self.scores(condition, how).into_iter();
+        let scores = scores.map(|(score, name)| format!("{score} AS {}", quoted(&name)));
+        Ok(told.into_iter().chain(scores).chain(shown).collect::<Vec<_>>().join(", "))
+    }
+
+    /// The score of a pair of rows `a` and `b`, and the scores of columns, with their names.
+    pub(super) fn scores(&self, condition: &Condition, how: How) -> Vec<(String, String)> {
+        let mut value = condition.told(["a", "b"]);
         if how != How::Inner {
             // A row without a partner has no score.
             value =
                 format!("CASE WHEN a.{ROW} IS NOT NULL AND b.{ROW} IS NOT NULL THEN {value} END");
         }
         let parts = condition.parts(["a", "b"]);
-        let parts = parts.into_iter().map(|(part, name)| format!("{part} AS {}", quoted(&name)));
-        let all = told.into_iter().chain([format!("{value} AS score")]).chain(parts).chain(shown);
-        Ok(all.collect::<Vec<_>>().join(", "))
+        [(value, "score".to_string())].into_iter().chain(parts).collect()
     }
 
     /// The pairs of similar rows of a table, each once.
@@ -201,6 +212,14 @@ impl Verb<'_> {
     /// As of [`pairs`](Self::pairs).
     pub fn link(&self, how: How) -> Result<String> {
         let condition = self.condition(true)?;
+        if matches!(how, How::Semi | How::Anti) {
+            return Ok(format!(
+                "SELECT a.{} AS \"left\" FROM {} ON {} ORDER BY a.{ROW}",
+                self.id(0)?,
+                self.from(how),
+                condition.text([])
+            ));
+        }
         Ok(format!(
             "SELECT {} FROM {} ON {} ORDER BY a.{ROW} NULLS LAST, b.{ROW}",
             self.pair(&condition, how)?,
@@ -222,7 +241,7 @@ impl Verb<'_> {
              JOIN {left} a ON a.{ROW} = r.\"left\" JOIN {right} b ON b.{ROW} = r.\"right\" \
              ORDER BY a.{ROW}",
             self.pair(&condition, How::Inner)?,
-            condition.value(["a", "b"]),
+            condition.told(["a", "b"]),
             self.from(How::Inner),
             condition.text([]),
             condition.order()
@@ -295,6 +314,20 @@ impl Verb<'_> {
         Ok(self.mark(&name, ROW)?.into_iter().chain([answer]).collect())
     }
 
+    /// The group of each row by its number: the number of its first row, and its size.
+    ///
+    /// # Errors
+    ///
+    /// As of [`pairs`](Self::pairs).
+    pub fn groups(&self) -> Result<String> {
+        let condition = self.condition(true)?;
+        let name = self.tables[0].quoted();
+        Ok(format!(
+            "SELECT node AS row, component AS cluster, size AS cluster_size FROM connected_components(({})) ORDER BY row",
+            self.marked_pairs(&condition, &name, ROW, false)
+        ))
+    }
+
     /// The statements that find which rows stay, [`FOUND`] in the end.
     ///
     /// # Errors
@@ -315,7 +348,7 @@ impl Verb<'_> {
             )
         });
         let parts = condition.parts(["d", "k"]).into_iter().zip(condition.parts(["k", "d"]));
-        let value = condition.value(["d", "k"]);
+        let value = condition.told(["d", "k"]);
         let parts = parts.map(|((part, name), (other, _))| match condition.is_symmetric() {
             true => format!(", {part} AS {}", quoted(&name)),
             false => {

@@ -3,6 +3,7 @@
 use arrow::datatypes::{DataType, Schema};
 use datafusion_simjoin::config::nearest;
 
+use super::kinds::is_text;
 use super::{Fold, OWN, Question, Result, VerbError, quoted};
 
 /// A table of a verb.
@@ -66,12 +67,14 @@ impl VerbTable {
         let mut columns = vec![];
         for compared in question.on.iter().filter(|_| !question.fold.is_empty()) {
             let (name, data_type) = self.column(compared.of_side(side))?;
-            let folded = format!(
-                "{} AS {}",
-                Fold::apply(&question.fold, &quoted(name)),
-                quoted(&folded_name(name))
-            );
-            if data_type.is_string() && !columns.contains(&folded) {
+            let text = match data_type.is_string() {
+                true => quoted(name),
+                // Of a dictionary.
+                false => format!("CAST({} AS VARCHAR)", quoted(name)),
+            };
+            let folded = Fold::apply(&question.fold, &text);
+            let folded = format!("{folded} AS {}", quoted(&folded_name(name)));
+            if is_text(data_type) && !columns.contains(&folded) {
                 columns.push(folded);
             }
         }

@@ -33,7 +33,7 @@ impl Verb<'_> {
         let condition = self.condition(true)?;
         let thresholds = condition.thresholds(step)?;
         let list: Vec<String> = thresholds.iter().map(f64::to_string).collect();
-        let value = condition.value(["a", "b"]);
+        let value = condition.told(["a", "b"]);
         let find = format!(
             "CREATE TABLE {PAIRS} AS SELECT a.{ROW} AS l, b.{ROW} AS r, CAST({value} AS DOUBLE) AS score FROM {} \
              ON {}",
