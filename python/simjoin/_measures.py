@@ -165,15 +165,16 @@ def threshold_of(name: str, measure: Measure, options: Options) -> float:
             f"give {keyword}, such as {keyword}={_example(measure)}"
             + (", or at_least, such as at_least=0.9" if name == "cosine" else ""),
         )
-    return number(given)
+    bound = number(given)
+    if bound != bound:
+        raise PlanError("the threshold is NaN, which no score reaches")
+    return bound
 
 
 def number(given: Any) -> float:
     """Gives a threshold of any type of numbers, those of NumPy among them, as one of Python's."""
     if isinstance(given, bool) or not isinstance(given, Real):
         raise PlanError(f"the threshold {given!r} is no number")
-    if given != given:
-        raise PlanError("the threshold is NaN, which no score reaches")
     return int(given) if isinstance(given, Integral) else float(given)
 
 

@@ -101,6 +101,7 @@ def evaluate(
     thresholds: Sequence[float] | None = None,
     *,
     unordered: bool = False,
+    distance: bool = False,
     groups: Literal["truth", "links", "both"] | None = None,
     context: Context | None = None,
 ) -> Any:
@@ -113,6 +114,7 @@ def evaluate(
             ``label`` pairs that are marked: ``yes`` and ``no`` are known, others are not judged.
         thresholds: The thresholds; by default some between the scores.
         unordered: Whether 1, 2 and 2, 1 are one pair, as of one table.
+        distance: Whether lesser scores are better.
         groups: Which of both has a row and its group in place of pairs; as of ``clusters``, the
             column ``cluster`` is the group.
         context: The context that counts.
@@ -128,7 +130,7 @@ def evaluate(
     """
     numbers = [float(number) for number in thresholds or ()]
     with Job(context) as job:
-        kind, given = _pairs(job, links, truth, [unordered, *_groups(groups), False])
+        kind, given = _pairs(job, links, truth, [unordered, *_groups(groups), False, distance])
         rows, _ = run(job.context, "evaluate", words(**given, numbers=numbers))
         assert rows is not None
         return like(kind, rows)

@@ -162,8 +162,13 @@ fn evaluation(
         return Err(VerbError { text: "evaluate has two tables".to_string(), hint: None });
     };
     let flag = |place: usize| words.flags.get(place).copied().unwrap_or_default();
-    let evaluation =
-        Evaluation { links, truth, is_unordered: flag(0), are_groups: [flag(1), flag(2)] };
+    let evaluation = Evaluation {
+        links,
+        truth,
+        is_unordered: flag(0),
+        is_distance: flag(4),
+        are_groups: [flag(1), flag(2)],
+    };
     let answer = if flag(3) { Some(Evaluation::missed(asked)?) } else { None };
     Ok(Job { before: evaluation.judge()?, answer, report: None })
 }
@@ -308,13 +313,14 @@ async fn run_job(host: &Host, job: Job, words: &VerbWords) -> Result<Answer, Fai
         let page = page(host.context(), report, &words).await.map_err(Failure::Engine)?;
         return Ok((None, vec![], String::new(), Some(page)));
     }
+    let is_distance = words.flags.get(4).copied().unwrap_or_default();
     let sql = match job.answer {
         Some(sql) => sql,
         None if words.numbers.is_empty() => {
             let thresholds = thresholds_of_links(host.context()).await.map_err(Failure::Engine)?;
-            Evaluation::told(&thresholds)
+            Evaluation::told(&thresholds, is_distance)
         }
-        None => Evaluation::told(&words.numbers),
+        None => Evaluation::told(&words.numbers, is_distance),
     };
     let outcome = host.run(&sql, None).await.map_err(Failure::Host)?;
     Ok((Some(outcome.frame), outcome.warnings, sql, None))

@@ -17,7 +17,10 @@ pub(crate) fn comparison_query(schema: &Schema, tokenizer: Option<&str>) -> Resu
     let quoted = |name: &str| format!("\"{}\"", name.replace('"', "\"\""));
     let mut names = vec!["\"left\"".to_string(), "\"right\"".to_string()];
     for (place, other) in others.iter().enumerate() {
-        let is_known = names.contains(&quoted(other.name()));
+        let is_own = [&SET_MEASURES[..], &TEXT_MEASURES, &VECTOR_MEASURES, &OTHERS]
+            .iter()
+            .any(|own| own.contains(&other.name().as_str()));
+        let is_known = is_own || names.contains(&quoted(other.name()));
         names.push(if is_known { format!("column_{}", place + 3) } else { quoted(other.name()) });
     }
     let mut answers = names.clone();
@@ -71,6 +74,7 @@ pub(crate) fn comparison_query(schema: &Schema, tokenizer: Option<&str>) -> Resu
     ))
 }
 
+const OTHERS: [&str; 4] = ["shared", "left_only", "right_only", "edit_script"];
 const SET_MEASURES: [&str; 6] =
     ["jaccard", "dice", "set_cosine", "overlap_coefficient", "containment", "overlap"];
 const TEXT_MEASURES: [&str; 6] = [

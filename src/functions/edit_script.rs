@@ -16,11 +16,11 @@ use super::documentation::example;
 use super::strings::check_texts;
 use crate::values::Texts;
 
-/// Characters of both texts up to which characters are compared, and words beyond: the work of a comparison may grow
-/// with the product of the lengths.
-const CHARACTERS: usize = 4_000;
+/// Characters of both texts up to which characters are compared, and words beyond, without what both begin and end
+/// with: the work of a comparison may grow with the product of the lengths.
+const CHARACTERS: usize = 2_000;
 /// Words of both texts up to which words are compared, and the texts as wholes beyond.
-const WORDS: usize = 20_000;
+const WORDS: usize = 4_000;
 
 /// The changes from one text to another: `[-deleted-]` and `{+inserted+}` among what both have, as wdiff marks them. A
 /// piece in place of another one stands behind it. NULL gives NULL.
@@ -120,20 +120,30 @@ fn scripts(sides: [ArrayRef; 2]) -> Result<ArrayRef> {
 
 /// The changes from one text to another.
 fn script(left: &str, right: &str) -> String {
-    let count = |text: &str| text.chars().count();
-    if count(left) + count(right) <= CHARACTERS {
-        let pieces = [left, right].map(|text| {
+    let alike = |pairs: &mut dyn Iterator<Item = (char, char)>| {
+        pairs.take_while(|(a, b)| a == b).map(|(a, _)| a.len_utf8()).sum::<usize>()
+    };
+    let begin = alike(&mut left.chars().zip(right.chars()));
+    let (beginning, left, right) = (&left[..begin], &left[begin..], &right[begin..]);
+    let end = alike(&mut left.chars().rev().zip(right.chars().rev()));
+    let ending = &left[left.len() - end..];
+    let middle = [&left[..left.len() - end], &right[..right.len() - end]];
+    format!("{beginning}{}{ending}", changes(middle))
+}
+
+/// The changes between texts that begin and end differently.
+fn changes(texts: [&str; 2]) -> String {
+    if texts.iter().map(|text| text.chars().count()).sum::<usize>() <= CHARACTERS {
+        let pieces = texts.map(|text| {
             let ends = text.char_indices().map(|(start, c)| &text[start..start + c.len_utf8()]);
             ends.collect::<Vec<_>>()
         });
         return marked(&pieces);
     }
-    let words =
-        [left, right].map(|text| text.split_inclusive(char::is_whitespace).collect::<Vec<_>>());
+    let words = texts.map(|text| text.split_inclusive(char::is_whitespace).collect::<Vec<_>>());
     match words.iter().map(Vec::len).sum::<usize>() <= WORDS {
         true => marked(&words),
-        false if left == right => left.to_string(),
-        false => marked(&[vec![left], vec![right]]),
+        false => marked(&texts.map(|text| vec![text])),
     }
 }
 
@@ -196,5 +206,8 @@ mod tests {
             assert_eq!(side(&script, ["{+", "+}"], ["[-", "-]"]), b);
         }
         assert!(script(&long, &longer).ends_with(" {+three +}"));
+        let changed = beyond.replacen("x x x ", "x y x ", 1);
+        assert_eq!(script(&beyond, &changed).matches("[-").count(), 1);
+        assert!(script(&beyond, &changed).starts_with("x [-x-]{+y+} x "));
     }
 }

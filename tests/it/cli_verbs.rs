@@ -488,7 +488,7 @@ fn two_rows_are_compared_by_every_part() {
             format!("compare {PEOPLE} Oslo 1 --on name --id city"),
             ["3 rows of the city Oslo", "numbers"],
         ),
-        (format!("compare {PEOPLE} 1 --on name"), ["3 values required", "[OTHER] <LEFT> <RIGHT>"]),
+        (format!("compare {PEOPLE} 1 --on name"), ["found 2", "FILE [OTHER] LEFT RIGHT"]),
     ] {
         let ran = verb(root(), &line);
         assert!(!ran.ok && parts.iter().all(|part| ran.err.contains(part)), "{line}: {}", ran.err);
@@ -514,7 +514,7 @@ fn missed_pairs_have_their_reasons() {
     let missed = fs::read_to_string(folder.path().join("missed.csv")).expect("missed pairs");
     let expected = [
         "left,right,reason,score,left_value,right_value",
-        "1,99,no row of people,,Jane Doe,",
+        "1,99,no row of people.csv,,Jane Doe,",
         "2,4,\"city differs; jaccard of name is 0.0, below 0.5\",0.0,John Roe,Jane Do",
         "2,5,\"jaccard of name is 0.375, below 0.5\",0.375,John Roe,Jon Roe",
         "3,7,\"jaccard of name is 0.375, below 0.5\",0.375,Ann Poe,Anne Poe",
@@ -578,7 +578,7 @@ fn marked_pairs_join_and_part_rows() {
     assert_eq!(grouped, ["1", "6"]);
     write("marks.csv", "a,b,mark\n6,1,yes\n");
     let ran = verb(folder.path(), &format!("dedupe {people} {question}"));
-    assert!(!ran.ok && ran.err.contains("marks has no column label"), "{}", ran.err);
+    assert!(!ran.ok && ran.err.contains("marks.csv has no column label"), "{}", ran.err);
 }
 
 #[test]
@@ -622,7 +622,7 @@ fn pages_have_the_pairs_of_the_join() {
         "{page}"
     );
     assert!(
-        page.contains("\"left_out\":1") && page.contains("\"labels\":[[1,2,\"no\"]]"),
+        page.contains("\"left_out\":1") && page.contains("\"labels\":[[\"1\",\"2\",\"no\"]]"),
         "{page}"
     );
     let found = lines(folder.path(), "report a.csv --on name --at-least 0.5 -o x.html --explain");
@@ -638,4 +638,96 @@ fn pages_have_the_pairs_of_the_join() {
         let ran = verb(folder.path(), line);
         assert!(!ran.ok && ran.err.contains(part), "{line}: {}", ran.err);
     }
+}
+
+#[test]
+fn ids_are_told_as_they_are_written() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).expect("a file");
+    // Of ids that are texts 1.10 is not 1.1; of numbers 1.50 is 1.5.
+    write("texts.csv", "id,name\n1.1,aaaa bbbb\n1.10,cccc dddd\nA2,eeee ffff\n2.5,gggg hhhh\n");
+    write("numbers.csv", "id,name\n1.0,aaaa bbbb\n2.0,aaaa bbbb\n3.5,eeee ffff\n");
+    write("marks.csv", "left,right,Label\n1.10,2.5,yes\n");
+    let clusters = |file: &str| {
+        lines(
+            folder.path(),
+            &format!("clusters {file} --on name --id id --labels marks.csv --grouped"),
+        )
+    };
+    let found = clusters("texts.csv");
+    let ids: Vec<&str> = found[1..].iter().map(|line| line.split(',').next().unwrap()).collect();
+    assert_eq!(ids, ["1.10", "2.5"]);
+    write("marks.csv", "left,right,label\n1,2,no\n");
+    assert_eq!(clusters("numbers.csv").len(), 1);
+    let found = lines(folder.path(), "compare numbers.csv 1.00 2 --on name --id id");
+    assert_eq!(found[1], ",similar,,,yes,");
+    write("links.csv", "left,right\n1.1,A2\n1.10,A3\n,7\n");
+    write("truth.csv", "left,right\n1.10,A3\n1.10,A2\n4,\n");
+    assert_eq!(
+        lines(folder.path(), "evaluate links.csv truth.csv --unordered")[1],
+        "2,1,2,0.5,0.5,0.5"
+    );
+    // Marks that are none are counted.
+    write("marks.csv", "left,right,label\n1,2,ja\n1,99,yes\n");
+    let ran = verb(folder.path(), "dedupe numbers.csv --on name --labels marks.csv -o kept.csv");
+    assert!(ran.ok && ran.err.contains("0 of 2 marked pairs are used"), "{}", ran.err);
+    // A column of labels in the data, and an input that would be overwritten.
+    write("labelled.csv", "label,name\nx,aaaa bbbb\ny,aaaa bbbc\n");
+    write("marks.csv", "left,right,label\n1,2,yes\n");
+    let found =
+        lines(folder.path(), "dedupe labelled.csv --on name --at-least 0.9 --labels marks.csv");
+    assert_eq!(found, ["label,name", "x,aaaa bbbb"]);
+    let ran = verb(folder.path(), "evaluate links.csv truth.csv --missed links.csv");
+    assert!(
+        !ran.ok && ran.err.contains("would have the missed pairs in place of its rows"),
+        "{}",
+        ran.err
+    );
+}
+
+#[test]
+fn distances_are_evaluated_from_the_least_on() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).expect("a file");
+    write("links.csv", "left,right,score\n1,2,1\n3,4,3\n5,6,2\n1,2,3\n");
+    write("truth.csv", "left,right\n1,2\n3,4\n");
+    let found = lines(folder.path(), "evaluate links.csv truth.csv --at-most 4");
+    assert_eq!(found[1], "1.0,1,1,2,1.0,0.5,0.6666666666666666");
+    assert_eq!(found.last().expect("a line"), "3.0,3,2,2,0.6666666666666666,1.0,0.8");
+    let by_measure = lines(folder.path(), "evaluate links.csv truth.csv --measure levenshtein");
+    assert_eq!(by_measure, found);
+}
+
+#[test]
+fn texts_of_two_lengths_have_no_hamming_distance() {
+    let found =
+        lines(root(), &format!("compare {PEOPLE} 1 4 --on name --measure hamming --at-most 1"));
+    assert_eq!(found[1], ",similar,,,no: hamming of name is missing,");
+    let pairs = lines(
+        root(),
+        &format!("pairs {PEOPLE} --on name,jaccard,0.5 --on name,jaro_winkler,0.5 --at-least 0.6"),
+    );
+    assert_eq!(pairs[0], "left,right,score,name_score,name_score_2,name_left,name_right");
+}
+
+#[test]
+fn joined_rows_have_the_columns_of_both_files() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).expect("a file");
+    write("a.csv", "id,name\n1,Jane Doe\n2,John Roe\n");
+    write("b.csv", "id,label,city\n7,Jane Do,Oslo\n8,Ann,Rome\n");
+    let join = |how: &str| {
+        lines(
+            folder.path(),
+            &format!("join a.csv b.csv --on name=label --at-least 0.8 --how {how}"),
+        )
+    };
+    assert_eq!(
+        join("inner"),
+        ["id,name,id_right,label,city,score", "1,Jane Doe,7,Jane Do,Oslo,0.8333333333333334"]
+    );
+    assert_eq!(join("left")[2], "2,John Roe,,,,");
+    assert_eq!(join("full")[3], ",,8,Ann,Rome,");
+    assert_eq!(join("semi"), ["id,name", "1,Jane Doe"]);
+    assert_eq!(join("anti"), ["id,name", "2,John Roe"]);
 }

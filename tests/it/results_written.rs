@@ -70,7 +70,9 @@ async fn thresholds_have_the_pairs_and_groups_of_each() {
                 pair.2.is_some_and(|score| is_within(score, threshold))
             };
             let within = pairs.iter().filter(counts);
-            let whole = within.filter(|pair| pair.0.is_some() && pair.1.is_some()).count();
+            // A node with itself is no pair.
+            let whole =
+                within.filter(|pair| pair.0.zip(pair.1).is_some_and(|(a, b)| a != b)).count();
             // A pair beyond the threshold declares its nodes.
             let apart = |pair: &(Option<i64>, Option<i64>, Option<f64>)| match counts(&pair) {
                 true => vec![*pair],
@@ -111,6 +113,12 @@ async fn thresholds_show_the_weakest_of_the_added_pairs() {
     let mut found = rows(&ctx, sql).await;
     found.sort();
     assert_eq!(found, ["2 ~ 102; 1 ~ 101", "NULL"]);
+    let decimals =
+        "SELECT pairs FROM thresholds((SELECT 1, 2, CAST(0.5 AS DECIMAL(10, 3))), [0.5])";
+    assert_eq!(rows(&ctx, decimals).await, ["1"]);
+    let infinite =
+        "SELECT pairs FROM thresholds((SELECT 1, 2, CAST('inf' AS DOUBLE)), [1e400, 0.5])";
+    assert_eq!(rows(&ctx, infinite).await, ["1", "1"]);
     // A join inside, by a parameter, from a common table expression.
     rows(&ctx, "CREATE TABLE x AS SELECT value AS id, [value / 2, value / 3] AS t FROM generate_series(1, 9)").await;
     let of = |pairs: &str| {
@@ -227,6 +235,9 @@ async fn comparisons_have_every_measure() {
     let vectors =
         "SELECT array_distance, inner_product FROM compare((SELECT [0.0, 3.0], [4.0, 0.0]))";
     assert_eq!(rows(&ctx, vectors).await, ["5.0 | 0.0"]);
+    let own =
+        "SELECT column_3, jaccard FROM compare((SELECT 'ab c' AS x, 'ab c' AS y, 7 AS jaccard))";
+    assert_eq!(rows(&ctx, own).await, ["7 | 1.0"]);
     let names = "SELECT column_3 FROM compare((SELECT 'a', 'b', 'c' AS \"left\"))";
     assert_eq!(rows(&ctx, names).await, ["c"]);
     assert_eq!(

@@ -6,7 +6,7 @@ use clap::{ArgAction, Args, Subcommand, ValueEnum};
 use simjoin_session::args::SessionArgs;
 use simjoin_session::size::parse_size;
 use simjoin_session::table::{Expanded, MaxRows, TableWidth};
-use simjoin_session::verbs::{Fold, How, Keep};
+use simjoin_session::verbs::{Fold, How, Keep, measures};
 
 use super::output::{Format, PrintOptions};
 
@@ -397,7 +397,7 @@ pub struct EvaluateArgs {
     #[arg(long, value_name = "FILE", help_heading = "Result")]
     pub missed: Option<PathBuf>,
     /// File of the linked rows, for the reason of each missed pair; twice for two files
-    #[arg(long, value_name = "FILE", help_heading = "What is similar", requires = "on")]
+    #[arg(long, value_name = "FILE", help_heading = "What is similar", requires_all = ["on", "missed"])]
     pub of: Vec<PathBuf>,
     #[allow(missing_docs, reason = "clap would print it")]
     #[command(flatten)]
@@ -424,7 +424,7 @@ pub enum Grouped {
 #[derive(Debug, Args)]
 pub struct CompareArgs {
     /// The file, a second one where the rows are of two, and both rows: numbers, or values of --id
-    #[arg(value_names = ["FILE", "LEFT", "RIGHT"], num_args = 3..=4, required = true)]
+    #[arg(value_names = ["FILE", "LEFT", "RIGHT"], num_args = 1.., required = true)]
     pub rows: Vec<String>,
     #[allow(missing_docs, reason = "clap would print it")]
     #[command(flatten)]
@@ -435,6 +435,15 @@ pub struct CompareArgs {
     #[allow(missing_docs, reason = "clap would print it")]
     #[command(flatten)]
     pub run: RunArgs,
+}
+
+impl EvaluateArgs {
+    /// Whether lesser scores are better: the question names a greatest distance, or a measure that is one.
+    pub(super) fn is_distance(&self) -> bool {
+        let measure = self.question.measure.as_deref();
+        let named = measures().into_iter().find(|known| Some(known.name) == measure);
+        self.question.at_most.is_some() || named.is_some_and(|measure| measure.is_distance)
+    }
 }
 
 impl CompareArgs {

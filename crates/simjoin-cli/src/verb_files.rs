@@ -37,6 +37,18 @@ impl VerbCommand {
                     .to_string(),
             ));
         }
+        // The result may take the place of the only file; what is beside it may not.
+        let inputs = self.files().into_iter().chain(self.pair_files().into_iter().cloned());
+        let inputs: Vec<_> = inputs.filter_map(|file| file.canonicalize().ok()).collect();
+        for (what, file) in &outputs {
+            let is_input = file.canonicalize().is_ok_and(|file| inputs.contains(&file));
+            if is_input && (*what != "result" || inputs.len() > 1) {
+                return Err(SessionError::Usage(format!(
+                    "{} is read, and would have the {what} in place of its rows: name another file",
+                    file.display()
+                )));
+            }
+        }
         if let Self::Report(args) = self {
             return check_page(args.run.output.as_deref());
         }
@@ -62,6 +74,30 @@ pub(super) fn source_of(file: &Path) -> Result<(String, String), SessionError> {
         false => files::path_of_os(file)?.display().to_string(),
     };
     Ok((format!("'{}'", path.replace('\'', "''")), path))
+}
+
+/// A file of CSV whose values are texts.
+pub(super) struct FileOfTexts {
+    /// The name of its table.
+    pub name: String,
+    /// The statement that declares the table.
+    pub declare: String,
+}
+
+/// The declaration of a file of CSV that tells rows by texts, as they are written: 1.10 is not 1.1. `None` of another
+/// file.
+pub(super) fn texts_of(name: &str, path: &str) -> Option<FileOfTexts> {
+    let end = Path::new(path).extension()?.to_string_lossy().to_ascii_lowercase();
+    if !["csv", "tsv"].contains(&end.as_str()) {
+        return None;
+    }
+    let name = format!("__simjoin_file_{name}");
+    let declare = format!(
+        "CREATE EXTERNAL TABLE {} STORED AS CSV LOCATION '{}' OPTIONS ('format.schema_infer_max_rec' '0')",
+        quoted(&name),
+        path.replace('\'', "''")
+    );
+    Some(FileOfTexts { name, declare })
 }
 
 /// Reads a file into a table.
@@ -134,6 +170,9 @@ fn check_page(file: Option<&Path>) -> Result<(), SessionError> {
 
 /// Writes a text into a file, which stays as it was until all of it is there.
 pub(super) fn write_text(text: &str, file: &Path) -> Result<(), SessionError> {
+    // Of a link the file that it leads to.
+    let target = file.canonicalize().unwrap_or_else(|_| file.to_path_buf());
+    let file = target.as_path();
     let Some(name) = file.file_name() else {
         return Err(SessionError::Usage(format!("{} names no file", file.display())));
     };

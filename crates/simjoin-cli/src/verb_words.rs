@@ -2,7 +2,9 @@
 
 use std::path::PathBuf;
 
-use super::verb_args::{PairArgs, QuestionArgs, RunArgs, VerbCommand};
+use simjoin_session::errors::SessionError;
+
+use super::verb_args::{CompareArgs, PairArgs, QuestionArgs, RunArgs, VerbCommand};
 
 impl VerbCommand {
     /// The flags of every verb.
@@ -95,6 +97,22 @@ impl VerbCommand {
             Self::Link(args) => Some(&args.pair),
             Self::Match(args) => Some(&args.pair),
             Self::Nearest(args) => Some(&args.pair),
+        }
+    }
+}
+
+impl CompareArgs {
+    /// Checks that there are a file or two, and two rows.
+    ///
+    /// # Errors
+    ///
+    /// When there are more or fewer words.
+    pub(super) fn check(&self) -> Result<(), SessionError> {
+        match self.rows.len() {
+            3 | 4 => Ok(()),
+            count => Err(SessionError::Usage(format!(
+                "compare takes a file or two, and two rows: simjoin compare FILE [OTHER] LEFT RIGHT --on COLUMN; found {count}"
+            ))),
         }
     }
 }

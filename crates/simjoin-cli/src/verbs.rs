@@ -16,14 +16,15 @@ use super::output::Stdout;
 use super::output::print_line;
 use super::verb_args::{CompareArgs, EvaluateArgs, Grouped, QuestionArgs, VerbCommand};
 use super::verb_files::{
-    copy, fold, in_order, read, reported, run_beside, schema_of, source_of, table_name, write,
-    write_text,
+    copy, fold, in_order, read, reported, run_beside, schema_of, source_of, table_name, texts_of,
+    write, write_text,
 };
 
 /// Runs a verb, or prints its statements.
 pub(super) async fn run(shell: &mut Shell, command: &VerbCommand) -> Result<(), SessionError> {
     command.check_outputs()?;
-    if let VerbCommand::Compare(_) = command {
+    if let VerbCommand::Compare(args) = command {
+        args.check()?;
         // The lines belong together.
         shell.options.maxrows = MaxRows::Unlimited;
     }
@@ -69,21 +70,29 @@ struct Loaded {
 }
 
 impl Loaded {
-    /// Reads a file into a table of that name, or looks at its columns where statements are printed alone.
+    /// Reads a file into a table of that name, or looks at its columns where statements are printed alone. The values of
+    /// CSV may be taken `as_texts`.
     async fn table(
-        &self,
+        &mut self,
         shell: &mut Shell,
         command: &VerbCommand,
-        file: &Path,
+        (file, as_texts): (&Path, bool),
     ) -> Result<(VerbTable, String), SessionError> {
         let others = self.tables.iter().chain(&self.pairs);
         let name = table_name(file, others);
-        let (source, path) = source_of(file)?;
+        let (mut source, path) = source_of(file)?;
+        if let Some(texts) = as_texts.then(|| texts_of(&name, &path)).flatten() {
+            run_beside(shell, &texts.declare).await?;
+            source = quoted(&texts.name);
+            self.loads.push(texts.declare);
+        }
         let schema = match command.run_args().explain {
             true => schema_of(shell, &source, &path).await?,
             false => read(shell, (&name, &source), &path).await?,
         };
-        Ok((VerbTable::new(name, &schema), source))
+        let told = file.file_name().map(|name| name.to_string_lossy().into_owned());
+        let table = VerbTable::new(name.clone(), &schema).told(told.unwrap_or(name));
+        Ok((table, source))
     }
 
     /// Reads the rows of a side.
@@ -94,7 +103,7 @@ impl Loaded {
         (file, side): (&Path, usize),
         question: &Question,
     ) -> Result<(), SessionError> {
-        let (table, source) = self.table(shell, command, file).await?;
+        let (table, source) = self.table(shell, command, (file, false)).await?;
         let folded = table.folded(question, side).or_else(refuse)?;
         let columns: String = folded.iter().map(|column| format!(", {column}")).collect();
         self.loads.push(format!(
@@ -115,7 +124,7 @@ impl Loaded {
         command: &VerbCommand,
         file: &Path,
     ) -> Result<(), SessionError> {
-        let (table, source) = self.table(shell, command, file).await?;
+        let (table, source) = self.table(shell, command, (file, true)).await?;
         let load = format!("CREATE TABLE {} AS SELECT * FROM {source}", quoted(table.name()));
         self.loads.push(load);
         self.pairs.push(table);
@@ -209,12 +218,13 @@ fn evaluation_of<'c>(
         links,
         truth,
         is_unordered: args.unordered,
+        is_distance: args.is_distance(),
         are_groups: [is_grouped(Grouped::Links), is_grouped(Grouped::Truth)],
     };
     let missed = args.missed.as_ref().map(|file| Ok((Evaluation::missed(asked)?, file.as_path())));
     Ok(Statements {
         before: evaluation.judge()?,
-        answer: Evaluation::told(&[]),
+        answer: Evaluation::told(&[], false),
         beside: missed.transpose()?,
         report: None,
     })
@@ -244,14 +254,21 @@ async fn run_verb(
         let beside = beside.map(|(sql, file)| written(sql, Some(file))).transpose()?;
         let loads = in_order(loaded.loads.clone());
         let all = loads.into_iter().chain(before).chain([answer]).chain(beside);
+        if let VerbCommand::Evaluate(_) = command {
+            print_line(
+                Stdout,
+                "-- Links with scores are evaluated at thresholds between these: evaluate(…, …, [0.9, 0.8])",
+            )?;
+        }
         return print_line(Stdout, &all.map(|sql| format!("{sql};\n")).collect::<String>());
     }
     for sql in &before {
         run_beside(shell, sql).await?;
     }
     match command {
-        VerbCommand::Evaluate(_) => {
-            answer = Evaluation::told(&thresholds_of_links(&shell.ctx).await?)
+        VerbCommand::Evaluate(args) => {
+            let thresholds = thresholds_of_links(&shell.ctx).await?;
+            answer = Evaluation::told(&thresholds, args.is_distance());
         }
         VerbCommand::Compare(args) => check_rows(shell, args).await?,
         _ => {}

@@ -22,6 +22,15 @@ pub(super) fn query(text: &str, inputs: Vec<Query>) -> Result<Box<Query>> {
     Ok(parsed)
 }
 
+/// A number as SQL has it.
+fn literal(number: f64) -> String {
+    match number.is_infinite() {
+        true if number > 0.0 => GREATEST.to_string(),
+        true => "CAST('-Infinity' AS DOUBLE)".to_string(),
+        false => format!("{number:?}"),
+    }
+}
+
 fn comparison(order: ScoreOrder) -> &'static str {
     match order {
         ScoreOrder::Similarity => ">=",
@@ -32,7 +41,8 @@ fn comparison(order: ScoreOrder) -> &'static str {
 /// The rows of `VALUES` that number thresholds.
 fn numbered(thresholds: &[f64]) -> String {
     let rows = thresholds.iter().enumerate();
-    let rows = rows.map(|(level, threshold)| format!("({level}, CAST({threshold:?} AS DOUBLE))"));
+    let rows = rows
+        .map(|(level, threshold)| format!("({level}, CAST({} AS DOUBLE))", literal(*threshold)));
     rows.collect::<Vec<_>>().join(", ")
 }
 
@@ -54,9 +64,11 @@ pub(super) fn thresholds(columns: usize, thresholds: &[f64], order: ScoreOrder) 
     let levels: String = thresholds
         .iter()
         .enumerate()
-        .map(|(level, threshold)| format!(" WHEN score {within} {threshold:?} THEN {level}"))
+        .map(|(level, threshold)| {
+            format!(" WHEN score {within} {} THEN {level}", literal(*threshold))
+        })
         .collect();
-    let list: Vec<String> = thresholds.iter().map(|threshold| format!("{threshold:?}")).collect();
+    let list: Vec<String> = thresholds.iter().map(|threshold| literal(*threshold)).collect();
     let (by, weakest) = match order {
         ScoreOrder::Similarity => ("", ""),
         ScoreOrder::Distance => (", 'distance'", " DESC"),
@@ -77,11 +89,11 @@ pub(super) fn thresholds(columns: usize, thresholds: &[f64], order: ScoreOrder) 
     Ok(format!(
         "WITH __simjoin_p({names}) AS (SELECT 1), \
          __simjoin_o AS (SELECT level, example, row_number() OVER (PARTITION BY level ORDER BY score{weakest}, l, r) AS \
-         place FROM (SELECT l, r, score, {example} AS example, CASE{levels} END AS level FROM __simjoin_p WHERE l IS NOT \
-         NULL AND r IS NOT NULL AND score <= {GREATEST}) WHERE level IS NOT NULL), \
+         place FROM (SELECT l, r, score, example, CASE{levels} END AS level FROM (SELECT l, r, CAST(score AS DOUBLE) AS score, \
+         {example} AS example FROM __simjoin_p WHERE l <> r) WHERE score <= {GREATEST}) WHERE level IS NOT NULL), \
          __simjoin_c AS (SELECT level, count(*) AS added, string_agg(CASE WHEN place <= 3 THEN example END, '; ' ORDER BY \
          place) AS examples FROM __simjoin_o GROUP BY level), \
-         __simjoin_g AS (SELECT {} FROM connected_components((SELECT l, r, score FROM __simjoin_p), [{}]{by})), \
+         __simjoin_g AS (SELECT {} FROM connected_components((SELECT l, r, CAST(score AS DOUBLE) FROM __simjoin_p), [{}]{by})), \
          __simjoin_s(level, threshold) AS (VALUES {}) \
          SELECT s.threshold, CAST(coalesce(sum(c.added) OVER (ORDER BY s.level), 0) AS BIGINT) AS pairs, \
          coalesce(c.added, 0) AS added, CASE s.level{rows} END AS rows_in_groups, CASE s.level{groups} END AS groups, \
@@ -93,9 +105,9 @@ pub(super) fn thresholds(columns: usize, thresholds: &[f64], order: ScoreOrder) 
     ))
 }
 
-/// The condition of SQL that a marked pair, in the column `label`, is marked so.
-pub fn label_is(label: &str) -> String {
-    format!("lower(trim(CAST(label AS VARCHAR))) = '{label}'")
+/// The condition of SQL that a pair is marked so in a column.
+pub fn label_is(column: &str, label: &str) -> String {
+    format!("lower(trim(CAST({column} AS VARCHAR))) = '{label}'")
 }
 
 /// The query of `evaluate`: links held against true pairs, at each threshold where there are some. Of true pairs with a
@@ -125,12 +137,12 @@ pub(super) fn evaluate(
     let label = label.filter(|place| *place > 1);
     let (is_true, known, join) = match label {
         Some(_) => {
-            let [yes, no] = ["yes", "no"].map(label_is);
+            let [yes, no] = ["yes", "no"].map(|mark| label_is("label", mark));
             (yes.clone(), format!(" AND ({yes} OR {no})"), "JOIN")
         }
         None => ("true".to_string(), String::new(), "LEFT JOIN"),
     };
-    let scored = format!("CASE WHEN c2 <= {GREATEST} THEN CAST(c2 AS DOUBLE) END");
+    let scored = format!("CASE WHEN CAST(c2 AS DOUBLE) <= {GREATEST} THEN CAST(c2 AS DOUBLE) END");
     let (score, best) = match (has_scores, order) {
         (false, _) => ("CAST(NULL AS DOUBLE)", "max"),
         (true, ScoreOrder::Similarity) => (scored.as_str(), "max"),

@@ -198,8 +198,10 @@ fn values(column: &ArrayRef) -> Result<Vec<Value>> {
         true => Some(cast(column, &DataType::Float64)?),
         false => None,
     };
+    let nulls = column.logical_nulls();
+    let is_short = matches!(column.data_type(), DataType::Float16 | DataType::Float32);
     let value = |row: usize| {
-        if column.is_null(row) {
+        if nulls.as_ref().is_some_and(|nulls| nulls.is_null(row)) {
             return Value::Null;
         }
         let integer =
@@ -209,6 +211,10 @@ fn values(column: &ArrayRef) -> Result<Vec<Value>> {
         }
         let float = floats.as_ref().map(|numbers| numbers.as_primitive::<Float64Type>().value(row));
         match float.filter(|float| float.is_finite()) {
+            // As it is written with its own digits.
+            Some(float) if is_short => {
+                json!(formatter.value(row).to_string().parse().unwrap_or(float))
+            }
             Some(float) => json!(float),
             None => Value::String(formatter.value(row).to_string()),
         }

@@ -76,11 +76,10 @@ impl Verb<'_> {
                 ));
             }
             statements.push(format!(
-                "CREATE TABLE {} AS SELECT * FROM {} WHERE CAST({} AS VARCHAR) = {}",
+                "CREATE TABLE {} AS SELECT * FROM {} t WHERE {}",
                 COMPARED[side],
                 self.tables[side].quoted(),
-                self.id(side)?,
-                text(row)
+                self.is_row(side, "t", &text(row))?
             ));
         }
         Ok(statements)
@@ -184,7 +183,7 @@ impl Condition {
     /// The reason why a pair of rows is not within the bound, or NULL.
     fn fault(&self, tables: [&str; 2]) -> Option<String> {
         let bound = self.bound()?;
-        let value = self.value(tables);
+        let value = self.checked(tables);
         let within = if self.is_distance() { "<=" } else { ">=" };
         let (what, beyond) = match self.only() {
             Some((name, measure)) => (format!("{measure} of {name}"), "is missing"),
@@ -220,7 +219,7 @@ impl Condition {
             if let Some(folded) = score.folded(["a", "b"]) {
                 lines.push(ComparisonLine::new(part, "compared as").sides(folded));
             }
-            let value = score.value(["a", "b"]);
+            let value = score.checked(["a", "b"]);
             let asked = match (self.only(), self.bound()) {
                 (Some(_), Some(bound)) => {
                     ComparisonLine::new(part, format!("{} {within} {bound}", score.measure_name()))

@@ -194,6 +194,14 @@ impl Condition {
         parts.collect::<Vec<_>>().join(" + ")
     }
 
+    /// The score of any two rows, NULL where they have none.
+    pub(super) fn checked(&self, tables: [&str; 2]) -> String {
+        match self.scores.as_slice() {
+            [only] if only.weight.is_none() => only.checked(tables),
+            _ => self.told(tables),
+        }
+    }
+
     /// The score of rows that are within the bound, as it is given: NaN, which joins take for a missing value, counts as
     /// one in a sum.
     pub(super) fn told(&self, tables: [&str; 2]) -> String {
@@ -229,7 +237,15 @@ impl Condition {
     /// The scores of the columns of a weighted sum, each with its name.
     pub(super) fn parts(&self, tables: [&str; 2]) -> Vec<(String, String)> {
         let weighted = self.scores.iter().filter(|score| score.weight.is_some());
-        weighted.map(|score| (score.told(tables), format!("{}_score", score.name))).collect()
+        let mut parts: Vec<(String, String)> = vec![];
+        for score in weighted {
+            let name = format!("{}_score", score.name);
+            let count = parts.iter().filter(|(_, known)| known.starts_with(&name)).count();
+            // A column may be compared by several measures.
+            let name = if count == 0 { name } else { format!("{name}_{}", count + 1) };
+            parts.push((score.told(tables), name));
+        }
+        parts
     }
 
     /// The last argument of the functions that prefer one score to another.
@@ -398,6 +414,16 @@ impl Score {
                 format!("CASE WHEN {left} = {right} THEN 1.0 WHEN {left} <> {right} THEN 0.0 END")
             }
             false => format!("{}({left}, {right})", self.measure.function),
+        }
+    }
+
+    /// The value of any two rows: texts of two lengths have no Hamming distance.
+    pub(super) fn checked(&self, tables: [&str; 2]) -> String {
+        let value = self.value(tables);
+        let [left, right] = self.sides(tables);
+        match self.measure.name {
+            "hamming" => format!("CASE WHEN length({left}) = length({right}) THEN {value} END"),
+            _ => value,
         }
     }
 

@@ -23,6 +23,8 @@ pub struct Evaluation<'a> {
     pub truth: &'a VerbTable,
     /// Whether a pair is the same in both orders, as of one table.
     pub is_unordered: bool,
+    /// Whether lesser scores are better.
+    pub is_distance: bool,
     /// Whether the links, and whether the truth, are groups: a column that tells rows, and one of their groups.
     pub are_groups: [bool; 2],
 }
@@ -53,11 +55,12 @@ impl Evaluation<'_> {
             ));
         }
         let [left, right] = [left, right].map(|name| format!("CAST({} AS VARCHAR)", quoted(name)));
+        let whole = format!("WHERE {left} IS NOT NULL AND {right} IS NOT NULL");
         let pair = match self.is_unordered() {
             true => format!("least({left}, {right}) AS l, greatest({left}, {right}) AS r"),
             false => format!("{left} AS l, {right} AS r"),
         };
-        Ok(format!("SELECT {pair}{others} FROM {from}"))
+        Ok(format!("SELECT {pair}{others} FROM {from} {whole}"))
     }
 
     /// Whether pairs have no order: those of groups have none.
@@ -72,25 +75,23 @@ impl Evaluation<'_> {
     /// When a table has one column.
     pub fn judge(&self) -> Result<Vec<String>> {
         let has_scores = self.has_scores() && !self.are_groups[0];
-        let (score, others) = match has_scores {
-            // Without NaN, which is greater than any number.
-            true => (
-                "max(CASE WHEN score <= CAST('Infinity' AS DOUBLE) THEN CAST(score AS DOUBLE) END)",
-                ", score",
-            ),
-            false => ("NULL::double", ""),
+        let best = if self.is_distance { "min" } else { "max" };
+        // Without NaN, which is greater than any number.
+        let score = match has_scores {
+            true => format!("{best}(CASE WHEN score <= CAST('Infinity' AS DOUBLE) THEN score END)"),
+            false => "NULL::double".to_string(),
         };
+        let others = if has_scores { ", CAST(score AS DOUBLE) AS score" } else { "" };
         let are_labels = Labels::are_in(self.truth) && !self.are_groups[1];
         let links = self.pairs(self.links, self.are_groups[0], others)?;
-        let label = if are_labels { ", label" } else { "" };
-        let truth = self.pairs(self.truth, self.are_groups[1], label)?;
-        let is_true = match are_labels {
-            true => label_is("yes"),
-            false => "true".to_string(),
-        };
+        let label = Labels::column_of(self.truth).filter(|_| are_labels);
+        let label = label.map(|name| format!(", {} AS label", quoted(name))).unwrap_or_default();
+        let truth = self.pairs(self.truth, self.are_groups[1], &label)?;
+        let [yes, no] = ["yes", "no"].map(|mark| label_is("label", mark));
+        let is_true = if are_labels { yes.clone() } else { "true".to_string() };
         // Of pairs that nobody has marked nothing is known.
         let (known, join) = match are_labels {
-            true => (format!(" AND ({} OR {})", label_is("yes"), label_is("no")), "JOIN"),
+            true => (format!(" AND ({yes} OR {no})"), "JOIN"),
             false => (String::new(), "LEFT JOIN"),
         };
         Ok(vec![
@@ -132,25 +133,31 @@ impl Evaluation<'_> {
         let [of_left, of_right] = verb.examples()?;
         let [ours_name, theirs_name] =
             [ours, theirs].map(|table| super::text(&format!("no row of {}", table.told_name())));
+        // One of several rows with an id, the most similar one.
+        let best = if condition.is_distance() { "" } else { " DESC" };
         Ok(format!(
-            "SELECT m.l AS \"left\", m.r AS \"right\", CASE WHEN a.{ROW} IS NULL THEN {ours_name} WHEN b.{ROW} IS NULL THEN \
+            "SELECT \"left\", \"right\", reason, score, left_value, right_value FROM (SELECT *, row_number() OVER (PARTITION BY \
+             \"left\", \"right\" ORDER BY score{best} NULLS LAST, reason NULLS FIRST) AS place FROM (\
+             SELECT m.l AS \"left\", m.r AS \"right\", CASE WHEN a.{ROW} IS NULL THEN {ours_name} WHEN b.{ROW} IS NULL THEN \
              {theirs_name} ELSE coalesce({reasons}, 'similar, but no link') END AS reason, \
              CASE WHEN a.{ROW} IS NOT NULL AND b.{ROW} IS NOT NULL THEN {} END AS score, concat({of_left}) AS left_value, \
-             concat({of_right}) AS right_value FROM ({missed}) m LEFT JOIN {} a ON CAST(a.{} AS VARCHAR) = m.l LEFT JOIN {} b ON \
-             CAST(b.{} AS VARCHAR) = m.r ORDER BY m.l, m.r",
-            condition.told(["a", "b"]),
+             concat({of_right}) AS right_value FROM ({missed}) m LEFT JOIN {} a ON {} LEFT JOIN {} b ON {})) WHERE place = 1 ORDER BY \"left\", \"right\"",
+            condition.checked(["a", "b"]),
             ours.quoted(),
-            verb.id(0)?,
+            verb.is_row(0, "a", "m.l")?,
             theirs.quoted(),
-            verb.id(1)?
+            verb.is_row(1, "b", "m.r")?
         ))
     }
 
     /// The statement that tells of the links at thresholds of their scores; without thresholds of all.
-    pub fn told(thresholds: &[f64]) -> String {
+    pub fn told(thresholds: &[f64], is_distance: bool) -> String {
         let list: Vec<String> = thresholds.iter().map(|t| format!("{t:?}")).collect();
         let (behind, order) = match thresholds.is_empty() {
             true => (String::new(), ""),
+            false if is_distance => {
+                (format!(", [{}], 'distance'", list.join(", ")), " ORDER BY threshold")
+            }
             false => (format!(", [{}]", list.join(", ")), " ORDER BY threshold DESC"),
         };
         format!(

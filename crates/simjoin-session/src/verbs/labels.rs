@@ -12,13 +12,22 @@ pub struct Labels<'a> {
 impl<'a> Labels<'a> {
     /// Whether a table has a column of labels.
     pub(super) fn are_in(table: &VerbTable) -> bool {
-        table.column("label").is_ok()
+        Self::column_of(table).is_some()
+    }
+
+    /// The column of the labels, in any case of letters.
+    pub(super) fn column_of(table: &VerbTable) -> Option<&str> {
+        table.names().find(|name| name.eq_ignore_ascii_case("label"))
     }
 
     /// The query of the marked pairs.
     pub(super) fn told(self) -> Result<String> {
         let [left, right] = self.rows()?.map(quoted);
-        Ok(format!("SELECT {left} AS l, {right} AS r, label FROM {}", self.table.quoted()))
+        let label = quoted(Self::column_of(self.table).unwrap_or("label"));
+        Ok(format!(
+            "SELECT {left} AS l, {right} AS r, lower(trim(CAST({label} AS VARCHAR))) AS label FROM {}",
+            self.table.quoted()
+        ))
     }
 
     /// The names of the columns that tell the rows: the first two.
@@ -29,7 +38,7 @@ impl<'a> Labels<'a> {
                 "labels have the columns left, right and label, which is yes, no or unsure",
             ));
         }
-        let mut names = self.table.names().filter(|name| *name != "label");
+        let mut names = self.table.names().filter(|name| !name.eq_ignore_ascii_case("label"));
         match (names.next(), names.next()) {
             (Some(left), Some(right)) => Ok([left, right]),
             _ => Err(VerbError::new(format!(

@@ -3,6 +3,7 @@
 use datafusion_simjoin::plan::label_is;
 
 use super::condition::Condition;
+use super::labels::Labels;
 use super::statements::{How, Verb};
 use super::{ROW, Result, quoted};
 
@@ -14,17 +15,16 @@ impl Verb<'_> {
     /// labels.
     pub(super) fn mark(&self, ranked: &str, place: &str) -> Result<Option<String>> {
         let Some(labels) = self.labels else { return Ok(None) };
-        let [left, right] = labels.rows()?.map(quoted);
-        let id = self.id(0)?;
+        let [left, right] = labels.rows()?.map(|name| format!("x.{}", quoted(name)));
+        let label = format!("x.{}", quoted(Labels::column_of(labels.table).unwrap_or("label")));
+        let [yes, no] = ["yes", "no"].map(|mark| label_is(&label, mark));
         Ok(Some(format!(
             "CREATE TABLE {MARKED} AS SELECT least(a.{place}, b.{place}) AS l, greatest(a.{place}, b.{place}) AS r, \
-             bool_and({}) AS is_same FROM {} x JOIN {ranked} a ON CAST(a.{id} AS VARCHAR) = CAST(x.{left} AS VARCHAR) \
-             JOIN {ranked} b ON CAST(b.{id} AS VARCHAR) = CAST(x.{right} AS VARCHAR) \
-             WHERE ({} OR {}) AND a.{ROW} <> b.{ROW} GROUP BY 1, 2",
-            label_is("yes"),
+             bool_and({yes}) AS is_same FROM {} x JOIN {ranked} a ON {} JOIN {ranked} b ON {} \
+             WHERE ({yes} OR {no}) AND a.{ROW} <> b.{ROW} GROUP BY 1, 2",
             labels.table.quoted(),
-            label_is("yes"),
-            label_is("no")
+            self.is_row(0, "a", &left)?,
+            self.is_row(0, "b", &right)?
         )))
     }
 

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use arrow::datatypes::DataType;
+
 use super::compared::{Question, unquoted};
 use super::condition::Condition;
 use super::labels::Labels;
@@ -137,6 +139,28 @@ impl Verb<'_> {
         match self.id {
             Some(names) => Ok(quoted(self.tables[side].column(&names[side])?.0)),
             None => Ok(ROW.to_string()),
+        }
+    }
+
+    /// The condition that `value` tells the row `row` of a side: by the type of what tells rows, as 1.50 is 1.5 where they
+    /// are numbers, and 1.5 alone where they are texts.
+    pub(super) fn is_row(&self, side: usize, row: &str, value: &str) -> Result<String> {
+        let data_type = match self.id {
+            Some(names) => self.tables[side].column(&names[side])?.1.clone(),
+            None => DataType::Int64,
+        };
+        let id = format!("{row}.{}", self.id(side)?);
+        let text = format!("CAST({value} AS VARCHAR)");
+        let of_type =
+            |name: &str| Ok(format!("CAST({id} AS {name}) = TRY_CAST(trim({text}) AS {name})"));
+        match data_type {
+            DataType::UInt64 => of_type("DECIMAL(20, 0)"),
+            other if other.is_integer() => of_type("BIGINT"),
+            other if other.is_floating() => of_type("DOUBLE"),
+            DataType::Boolean => of_type("BOOLEAN"),
+            DataType::Date32 | DataType::Date64 => of_type("DATE"),
+            DataType::Timestamp(..) => of_type("TIMESTAMP"),
+            _ => Ok(format!("CAST({id} AS VARCHAR) = {text}")),
         }
     }
 
