@@ -78,6 +78,7 @@ pub enum VerbCommand {
     /// Write a page to review: scores by a slider, pairs at the border, groups, marks of yes and no
     #[command(
         disable_help_flag = true,
+        mut_arg("show", |show| show.help("Columns on the page beside the compared ones, between commas [default: all]")),
         after_help = "Example:\n  simjoin report people.csv --on name --at-least 0.8 -o report.html"
     )]
     Report(ReportArgs),
