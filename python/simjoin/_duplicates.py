@@ -12,7 +12,7 @@ from ._kinds import Output, kind_of
 from ._measures import Options
 from ._outputs import Columns, check_distinct, listed, pairs, scores, told
 from ._sql import quoted
-from ._verbs import Folds, folds
+from ._verbs import Folds, folds, marks
 
 
 def near_duplicates(
@@ -103,11 +103,14 @@ def clusters(
     tokenizer: str | None = None,
     keys: Columns | None = None,
     fold: Folds | None = None,
+    labels: Any = None,
+    id: str | None = None,
     context: Context | None = None,
 ) -> Any:
     """Finds the clusters of a frame: rows that similar pairs connect, over any number of pairs.
 
-    The arguments are those of ``near_duplicates``.
+    The arguments are those of ``near_duplicates``; ``labels`` are pairs that are marked, as for
+    ``deduplicate``, in which ``id`` tells the rows.
 
     Returns:
         The frame, in its order, with two more columns: ``cluster``, the place of the first row of
@@ -122,10 +125,14 @@ def clusters(
     with Job(context) as job:
         kind = kind_of(data, job)
         compared, names = of_one(on, options, kind), listed(keys)
-        table = job.table(kind, compared.lefts, names)
+        others = None if labels is None or id is None else {"i": id}
+        table = job.table(kind, compared.lefts, names, others)
         kind.check_labels()
         condition = job.condition((table, table), compared, len(names))
-        answer = job.run("groups", condition, [table], fold=folds(fold))
+        given = {"fold": folds(fold), "texts": ["", "", id or "place"]}
+        given |= marks(job, labels, id)
+        run = job.run if labels is None else job.run_alone
+        answer = run("groups", condition, [table], **given)
         outputs = [Output(name, name, "row") for name in kind.names()]
         outputs.append(Output("cluster", "cluster", label_of="row"))
         outputs.append(Output("cluster_size", "cluster_size"))
@@ -150,6 +157,7 @@ def deduplicate(
     tokenizer: str | None = None,
     keys: Columns | None = None,
     fold: Folds | None = None,
+    labels: Any = None,
     id: str | None = None,
     context: Context | None = None,
 ) -> Any: ...
@@ -169,6 +177,7 @@ def deduplicate(
     tokenizer: str | None = None,
     keys: Columns | None = None,
     fold: Folds | None = None,
+    labels: Any = None,
     id: str | None = None,
     context: Context | None = None,
 ) -> tuple[Any, Any]: ...
@@ -187,6 +196,7 @@ def deduplicate(
     tokenizer: str | None = None,
     keys: Columns | None = None,
     fold: Folds | None = None,
+    labels: Any = None,
     id: str | None = None,
     context: Context | None = None,
 ) -> Any:
@@ -209,7 +219,10 @@ def deduplicate(
         tokenizer: How texts become sets.
         keys: Columns that similar rows have in common.
         fold: Spellings that do not count.
-        id: The column that tells rows in the audit; by default their places, from 0, or labels.
+        labels: Pairs that are marked, as a ``report`` exports them: ``left``, ``right`` and
+            ``label``. Rows of a pair marked ``yes`` are similar, those of one marked ``no`` not.
+        id: The column that tells rows in the audit and in the labels; by default their places,
+            from 0, and in the audit of pandas the labels of its index.
         context: The context that runs the join.
 
     Returns:
@@ -227,13 +240,17 @@ def deduplicate(
         kind = kind_of(data, job)
         compared, names = of_one(on, options, kind), listed(keys)
         column = keep.partition(":")[2]
-        table = job.table(kind, compared.lefts, names, {"o": column} if column else None)
+        others = {"o": column} if column else {}
+        if labels is not None and id is not None:
+            others["i"] = id
+        table = job.table(kind, compared.lefts, names, others)
         told_by = [*told(kind, kind, id, ("dropped", "kept")), *scores(compared)] if audit else []
         check_distinct(told_by)
         condition = job.condition((table, table), compared, len(names))
         _check_keep(keep, condition)
         order = keep.partition(":")[0] + (":o" if column else "")
-        given = {"texts": [order], "fold": folds(fold)}
+        given = {"texts": [order, "", id or "place"], "fold": folds(fold)}
+        given |= marks(job, labels, id)
         answer = job.run_alone("deduplicate", condition, [table], **given)
         answer._native.register(found := job.fresh())
         kept = job.context.sql(

@@ -32,6 +32,7 @@ def thresholds(
     tokenizer: str | None = None,
     keys: Columns | None = None,
     fold: Folds | None = None,
+    other: Any = None,
     step: float | None = None,
     context: Context | None = None,
 ) -> Any:
@@ -48,6 +49,7 @@ def thresholds(
         keys: Columns that similar rows have in common.
         fold: Spellings that do not count: ``"lower"``, ``"accents"``, ``"punctuation"``,
             ``"spaces"``, or several of them.
+        other: A second frame, whose rows are linked with those of the first.
         step: The difference of two thresholds.
         context: The context that runs the join.
 
@@ -67,7 +69,7 @@ def thresholds(
     """
     options = Options(measure, tokenizer, threshold, at_least, at_most)
     with Job(context) as job:
-        asked = one_or_two(job, data, None, (on, None, None), options, keys, fold)
+        asked = one_or_two(job, data, other, (on, None, None), options, keys, fold)
         numbers = [] if step is None else [float(step)]
         rows, _ = run(job.context, "thresholds", asked.words(numbers=numbers))
         assert rows is not None
@@ -425,7 +427,7 @@ def report(
             "show": None if columns is None else listed(columns),
             "pairs": pairs,
             "numbers": numbers,
-            "texts": [title, "simjoin.report(…)"],
+            "texts": [title, "simjoin.report(…)", id if isinstance(id, str) else "place"],
         }
         _, page = run(job.context, "report", asked.words(**given))
         assert page is not None

@@ -27,7 +27,13 @@ _ALONE = threading.Lock()
 
 def folds(fold: Folds | None) -> list[str]:
     """Gives spellings that do not count as a list, from words between commas too."""
-    words = fold.split(",") if isinstance(fold, str) else list(fold or ())
+    given: Any = fold.split(",") if isinstance(fold, str) else fold or ()
+    words: list[Any] = list(given) if isinstance(given, list | tuple | set) else [None]
+    if not all(isinstance(word, str) for word in words):
+        raise PlanError(
+            f"fold={fold!r} names no spellings",
+            "fold is lower, accents, punctuation, spaces, or several of them",
+        )
     return [word.strip() for word in words if word.strip()]
 
 
@@ -118,6 +124,14 @@ def run(context: Context, verb: str, given: dict[str, Any]) -> tuple[Frame | Non
             return rows, answer.text
         finally:
             context._session.drop_made()
+
+
+def marks(job: Job, labels: Any, id: str | None) -> dict[str, Any]:
+    """Gives the words for pairs that are marked, which the column ``id`` or places tell."""
+    if labels is None:
+        return {}
+    table = (table_of(job, kind_of(labels, job)), "the frame of labels")
+    return {"pairs": [table], "id": None if id is None else ("i", "i")}
 
 
 def like(kind: Kind, answer: Frame) -> Any:

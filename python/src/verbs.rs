@@ -142,6 +142,10 @@ async fn answer(host: &Host, name: &str, words: VerbWords) -> Result<Answer, Fai
         show: words.show.as_deref(),
         labels: pairs.first().filter(|_| name != "evaluate").map(|table| Labels { table }),
     });
+    if let Some(labels) = verb.as_ref().and_then(|verb| verb.labels) {
+        let told_by = words.texts.get(2).map_or("place", String::as_str);
+        labels.check(host.context(), told_by).await.map_err(Failure::Engine)??;
+    }
     let job = match (name, &verb) {
         ("evaluate", asked) => evaluation(&words, &pairs, asked.as_ref())?,
         (_, Some(verb)) => job(name, verb, &words, &tables)?,
@@ -264,7 +268,11 @@ fn job(
     };
     Ok(match name {
         "pairs" => plain(vec![], verb.pairs()?),
-        "groups" => plain(vec![], verb.groups()?),
+        "groups" => {
+            let mut statements = verb.groups()?;
+            let answer = statements.pop().unwrap_or_default();
+            plain(statements, answer)
+        }
         "link" => plain(vec![], verb.link(how())?),
         "match" => plain(vec![], verb.matched()?),
         "nearest" => {
@@ -284,7 +292,7 @@ fn job(
         "thresholds" => {
             let order = if verb.question.at_most.is_some() { "" } else { " DESC" };
             plain(
-                verb.thresholds(number(0))?,
+                verb.thresholds(number(0), tables.len() == 1)?,
                 format!("SELECT * FROM {STEPS} ORDER BY threshold{order}"),
             )
         }
@@ -309,6 +317,7 @@ async fn run_job(host: &Host, job: Job, words: &VerbWords) -> Result<Answer, Fai
             inputs: told.collect(),
             command: words.texts.get(1).cloned().unwrap_or_default(),
             sql: job.before.join(";\n\n"),
+            rows: "place",
         };
         let page = page(host.context(), report, &words).await.map_err(Failure::Engine)?;
         return Ok((None, vec![], String::new(), Some(page)));

@@ -648,8 +648,8 @@ def test_marks_by_keys_last_and_are_exported(page: Page, downloads: Path) -> Non
     assert page.id("progress").text == told
     pairs = list(zip(data["pairs"]["left"], data["pairs"]["right"], strict=True))
     labels = [(order[0], "yes"), (order[1], "no"), (order[2], "unsure"), (order[4], "no")]
-    wanted = [["left", "right", "label"], ["gone", 'so, "it" is', "yes"]]
-    wanted += [[str(pairs[p][0]), str(pairs[p][1]), label] for p, label in labels]
+    wanted = [["left", "right", "label", "told_by"], ["gone", 'so, "it" is', "yes", "row"]]
+    wanted += [[str(pairs[p][0]), str(pairs[p][1]), label, "row"] for p, label in labels]
     assert exported(page, downloads, "people.csv.labels.csv") == wanted
     assert "--labels people.csv.labels.csv" in page.id("use").text
 
@@ -722,7 +722,7 @@ def test_marks_are_imported(page: Page, tmp_path: Path, downloads: Path) -> None
         "return [...document.querySelectorAll('[aria-pressed=true]')].map((e) => e.textContent)"
     )
     assert sorted(pressed) == ["No", "Yes"]
-    wanted = [["left", "right", "label"], [rows[1][0], rows[0][0], "yes"]]
+    wanted = [["left", "right", "label", "told_by"], [rows[1][0], rows[0][0], "yes", "row"]]
     wanted += [[rows[1][0], rows[2][0], "no"]]
     assert exported(page, downloads, "people.csv.labels.csv") == wanted
     page.press("z")

@@ -240,6 +240,39 @@ def test_pages_have_the_pairs(tmp_path: Path) -> None:
     assert found["tables"][0]["columns"] == ["name", "city", "id"]
 
 
+def test_marks_join_and_part_rows() -> None:
+    data = {"id": [10, 11, 12, 13], "name": ["alpha one", "omega two", "omega two", "omega two"]}
+    marks = {"left": [1, 1, 3], "right": [2, 3, 0], "label": ["no", "No", "yes"]}
+    kept = simjoin.deduplicate(data, "name", 0.9, labels=marks)
+    assert kept["id"] == [10, 11, 12]
+    by_id = {"left": [11, 11, 13], "right": [12, 13, 10], "label": marks["label"]}
+    by_id["told_by"] = ["id"] * 3
+    kept, audit = simjoin.deduplicate(data, "name", 0.9, labels=by_id, id="id", audit=True)
+    assert kept["id"] == [10, 11, 12] and audit["dropped"] == [13]
+    parted = {"left": [1, 1, 2], "right": [2, 3, 3], "label": ["no", "no", "no"]}
+    assert simjoin.clusters(data, "name", 0.9, labels=parted)["cluster_size"] == [1] * 4
+    assert simjoin.clusters(data, "name", 0.9, labels=by_id, id="id")["cluster"] == [0, 1, 0, 0]
+    page = data_of(simjoin.report(data, on="name", at_least=0.9, labels=marks).html)
+    assert page["told_by"] == "place" and [int(x) for x in page["labels"][0][:2]] == [1, 2]
+    for labels, words in [
+        (by_id, "tells rows by the column id, and here the places of rows"),
+        (marks | {"label": ["y", "n", "no"]}, "the frame of labels has the label n"),
+        ({"left": [1], "right": [2]}, "has no column label"),
+    ]:
+        with pytest.raises(simjoin.PlanError, match=words):
+            simjoin.deduplicate(data, "name", 0.9, labels=labels)
+
+
+def test_thresholds_of_two_frames_are_those_of_links() -> None:
+    data, other = frame(), frame(40, 2)
+    rows = simjoin.thresholds(data, "name", at_least=0.5, step=0.25, other=other, keys="city")
+    for place, threshold in enumerate(rows["threshold"]):
+        links = simjoin.link(data, other, "name", at_least=threshold, keys="city")
+        assert rows["pairs"][place] == len(links["left"])
+        ends = {("a", left) for left in links["left"]} | {("b", right) for right in links["right"]}
+        assert rows["rows_in_groups"][place] == len(ends)
+
+
 def test_mistakes_are_told_in_words_of_python() -> None:
     data, one = frame(5), {"a": [1], "b": [1]}
     for call, words in [
@@ -247,6 +280,7 @@ def test_mistakes_are_told_in_words_of_python() -> None:
         (lambda: simjoin.thresholds(data, "name", at_most=2), "give at_least, not at_most"),
         (lambda: simjoin.report(data, on="name", at_least=0.8, down_to=0.9), "0.9 is not weaker"),
         (lambda: simjoin.near_duplicates(data, "name", fold="upper"), 'fold has "upper"'),
+        (lambda: simjoin.clusters(data, "name", fold=True), "fold=True names no spellings"),
         (lambda: simjoin.evaluate({"a": [1]}, {"a": [1], "b": [2]}), "links has one column"),
         (lambda: simjoin.evaluate(one, one, groups="x"), "groups is truth"),
     ]:  # fmt: skip

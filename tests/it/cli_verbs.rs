@@ -668,9 +668,29 @@ fn ids_are_told_as_they_are_written() {
         "2,1,2,0.5,0.5,0.5"
     );
     // Marks that are none are counted.
-    write("marks.csv", "left,right,label\n1,2,ja\n1,99,yes\n");
+    write("marks.csv", "left,right,label\n1,2,unsure\n1,99,yes\n");
     let ran = verb(folder.path(), "dedupe numbers.csv --on name --labels marks.csv -o kept.csv");
     assert!(ran.ok && ran.err.contains("0 of 2 marked pairs are used"), "{}", ran.err);
+    for (marks, flags, part) in [
+        ("left,right,label\n1,2,ja\n", "", "marks.csv has the label ja"),
+        ("left,right,label,told_by\n1,2,no,id\n", "", "--id id tells rows by it"),
+        ("left,right,label,told_by\n1,2,no,row\n", " --id id", "leave out --id"),
+        ("left,right,label,told_by\n1,2,no,place\n", "", "a page made in Python"),
+    ] {
+        write("marks.csv", marks);
+        let ran =
+            verb(folder.path(), &format!("dedupe numbers.csv --on name --labels marks.csv{flags}"));
+        assert!(!ran.ok && ran.err.contains(part), "{marks}: {}", ran.err);
+    }
+    let ran = verb(folder.path(), "dedupe numbers.csv --on name -o numbers.csv");
+    assert!(!ran.ok && ran.err.contains("name another file"), "{}", ran.err);
+    write("other.csv", "left,right\nx,y\n");
+    let ran = verb(folder.path(), "evaluate links.csv other.csv");
+    assert!(
+        ran.ok && ran.err.contains("Warning: no row of a true pair is a row of a link"),
+        "{}",
+        ran.err
+    );
     // A column of labels in the data, and an input that would be overwritten.
     write("labelled.csv", "label,name\nx,aaaa bbbb\ny,aaaa bbbc\n");
     write("marks.csv", "left,right,label\n1,2,yes\n");
@@ -694,6 +714,8 @@ fn distances_are_evaluated_from_the_least_on() {
     let found = lines(folder.path(), "evaluate links.csv truth.csv --at-most 4");
     assert_eq!(found[1], "1.0,1,1,2,1.0,0.5,0.6666666666666666");
     assert_eq!(found.last().expect("a line"), "3.0,3,2,2,0.6666666666666666,1.0,0.8");
+    let told = verb(folder.path(), "evaluate links.csv truth.csv --at-most 4").err;
+    assert!(told.contains("Best F1: 0.8000 at 3"), "{told}");
     let by_measure = lines(folder.path(), "evaluate links.csv truth.csv --measure levenshtein");
     assert_eq!(by_measure, found);
 }

@@ -285,6 +285,8 @@ pub struct ClustersArgs {
 pub struct ThresholdsArgs {
     /// File of the rows; - for standard input, as CSV
     pub file: PathBuf,
+    /// Second file, whose rows are linked with those of the first
+    pub others: Option<PathBuf>,
     #[allow(missing_docs, reason = "clap would print it")]
     #[command(flatten)]
     pub question: QuestionArgs,

@@ -37,12 +37,11 @@ impl VerbCommand {
                     .to_string(),
             ));
         }
-        // The result may take the place of the only file; what is beside it may not.
         let inputs = self.files().into_iter().chain(self.pair_files().into_iter().cloned());
         let inputs: Vec<_> = inputs.filter_map(|file| file.canonicalize().ok()).collect();
         for (what, file) in &outputs {
             let is_input = file.canonicalize().is_ok_and(|file| inputs.contains(&file));
-            if is_input && (*what != "result" || inputs.len() > 1) {
+            if is_input {
                 return Err(SessionError::Usage(format!(
                     "{} is read, and would have the {what} in place of its rows: name another file",
                     file.display()

@@ -34,7 +34,7 @@ impl VerbCommand {
             Self::Dedupe(args) => vec![args.file.clone()],
             Self::Pairs(args) => vec![args.file.clone()],
             Self::Clusters(args) => vec![args.file.clone()],
-            Self::Thresholds(args) => vec![args.file.clone()],
+            Self::Thresholds(args) => one_or_two(&args.file, &args.others),
             Self::Link(args) => vec![args.ours.clone(), args.theirs.clone()],
             Self::Join(args) => vec![args.ours.clone(), args.theirs.clone()],
             Self::Match(args) => vec![args.ours.clone(), args.theirs.clone()],

@@ -1,5 +1,6 @@
 //! Verbs from the command line: a file in, its statements, a result out.
 
+use std::cmp::Ordering;
 use std::path::{Path, PathBuf};
 
 use datafusion::prelude::ident;
@@ -8,7 +9,8 @@ use simjoin_session::report::PageWords;
 use simjoin_session::table::MaxRows;
 use simjoin_session::verbs::{
     COMPARED, Direction, Evaluation, FOUND, How, Labels, MARKED, Question, ROW, ReportStatements,
-    STEPS, Verb, VerbError, VerbTable, count_of, names, quoted, suggestion_of, thresholds_of_links,
+    STEPS, Verb, VerbError, VerbTable, best_f1, count_of, have_common_rows, names, quoted,
+    suggestion_of, thresholds_of_links,
 };
 
 use super::exec::Shell;
@@ -54,6 +56,10 @@ pub(super) async fn run(shell: &mut Shell, command: &VerbCommand) -> Result<(), 
         [] => None,
     };
     let (id, show) = (id.as_ref(), show.as_deref());
+    let told_by = id.map_or("row", |[id, _]| id.as_str());
+    if let Some(labels) = labels.filter(|_| !command.run_args().explain) {
+        labels.check(&shell.ctx, told_by).await?.or_else(refuse)?;
+    }
     let verb = tables.map(|tables| Verb { question: &question, tables, id, show, labels });
     run_verb(shell, command, verb.as_ref(), &loaded).await
 }
@@ -175,7 +181,7 @@ fn statements_of<'c>(
             verb.nearest(args.count as usize, args.with_ties, how, direction)?
         }
         VerbCommand::Thresholds(args) => {
-            before = verb.thresholds(args.step)?;
+            before = verb.thresholds(args.step, args.others.is_none())?;
             let order = if verb.question.at_most.is_some() { "" } else { " DESC" };
             format!("SELECT * FROM {STEPS} ORDER BY threshold{order}")
         }
@@ -275,7 +281,8 @@ async fn run_verb(
     }
     match (&run.output, &report) {
         (Some(file), Some(report)) => {
-            let sql = before.join(";\n\n");
+            let all = in_order(loaded.loads.clone()).into_iter().chain(before.clone());
+            let sql = all.map(|sql| format!("{sql};\n")).collect::<String>();
             let words = words_of(command, sql);
             let page = simjoin_session::report::page(&shell.ctx, report, &words).await?;
             write_text(&page, file)?;
@@ -296,6 +303,7 @@ async fn run_verb(
     }
     match (command, &report) {
         (VerbCommand::Dedupe(_), _) => tell_kept(shell).await?,
+        (VerbCommand::Evaluate(_), _) => tell_evaluated(shell, &answer).await?,
         (VerbCommand::Thresholds(_), _) => tell_suggestion(shell, &answer).await?,
         (VerbCommand::Report(args), Some(report)) => {
             tell_pairs(shell, &report.count, args.most).await?
@@ -328,6 +336,7 @@ fn words_of(command: &VerbCommand, sql: String) -> PageWords {
         inputs,
         command: format!("simjoin {}", words.join(" ")),
         sql,
+        rows: "row",
     }
 }
 
@@ -381,6 +390,21 @@ async fn tell_kept(shell: &Shell) -> Result<(), SessionError> {
     Ok(())
 }
 
+/// Tells the best F1, and warns where links and true pairs have no row in common.
+async fn tell_evaluated(shell: &Shell, answer: &str) -> Result<(), SessionError> {
+    if answer.contains("threshold")
+        && let Some((threshold, f1)) = best_f1(&shell.ctx, answer).await?
+    {
+        errors::tell(&format!("Best F1: {f1:.4} at {threshold}"));
+    }
+    if !have_common_rows(&shell.ctx).await? {
+        errors::tell(
+            "Warning: no row of a true pair is a row of a link: are both told by the same column or number?",
+        );
+    }
+    Ok(())
+}
+
 /// Tells how many pairs a page has.
 async fn tell_pairs(shell: &Shell, count: &str, most: u32) -> Result<(), SessionError> {
     let counted = count_of(&shell.ctx, count).await?;
@@ -397,10 +421,11 @@ async fn tell_pairs(shell: &Shell, count: &str, most: u32) -> Result<(), Session
 async fn tell_marks(shell: &Shell, table: &str) -> Result<(), SessionError> {
     let all = shell.ctx.table(quoted(table).as_str()).await?.count().await?;
     let used = shell.ctx.table(MARKED).await?.count().await?;
-    let others = match all == used {
-        true => "",
-        false => {
-            "; others name no row (--id tells rows by a column), are repeated, or are neither yes nor no"
+    let others = match all.cmp(&used) {
+        Ordering::Equal => "",
+        Ordering::Less => "; several rows have one value of --id: marks join or part all of them",
+        Ordering::Greater => {
+            "; others name no row (--id tells rows by a column), are repeated, or are unsure"
         }
     };
     errors::tell(&format!("{used} of {all} marked pairs are used{others}"));

@@ -112,6 +112,7 @@ async fn whole(
             "left": pairs.left, "right": pairs.right, "score": pairs.score, "parts": pairs.parts
         },
         "id_name": report.id,
+        "told_by": report.id.as_deref().unwrap_or(words.rows),
         "labels": labels,
         "left_out": left_out,
     }))

@@ -29,6 +29,8 @@ pub struct PageWords {
     pub command: String,
     /// The statements.
     pub sql: String,
+    /// What tells rows without a column for it: "row", their numbers from 1 on, or "place", from 0 on.
+    pub rows: &'static str,
 }
 
 /// The page of the pairs of a report whose first statements have run.

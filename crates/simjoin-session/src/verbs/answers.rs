@@ -1,10 +1,12 @@
 //! What the answers of verbs say: a threshold that may be the one, and the thresholds of links.
 
-use arrow::array::{Array, AsArray};
+use arrow::array::AsArray;
 use arrow::datatypes::{Float64Type, Int64Type};
-use datafusion::common::{Result, internal_err};
+use datafusion::common::Result;
 use datafusion::prelude::SessionContext;
 
+use super::evaluate::{LINKS, TRUTH};
+use super::values::count_of;
 use super::{AtThreshold, Evaluation, JUDGED, suggestion};
 
 /// A threshold that may be the one, and why, from the query of the rows of each threshold, the strictest first.
@@ -45,17 +47,35 @@ pub async fn thresholds_of_links(ctx: &SessionContext) -> Result<Vec<f64>> {
     })
 }
 
-/// The number that a query counts.
+/// The best F1 of links at thresholds, and the threshold of it, from the query of an evaluation.
 ///
 /// # Errors
 ///
-/// When it counts nothing.
-pub async fn count_of(ctx: &SessionContext, sql: &str) -> Result<i64> {
-    let batches = ctx.sql(sql).await?.collect().await?;
-    let counts = batches.iter().flat_map(|batch| batch.columns().first());
-    let mut counts = counts.filter_map(|counts| counts.as_primitive_opt::<Int64Type>());
-    match counts.find(|counts| !counts.is_empty()) {
-        Some(counts) => Ok(counts.value(0)),
-        None => internal_err!("{sql} counts nothing"),
-    }
+/// When the query fails.
+pub async fn best_f1(ctx: &SessionContext, sql: &str) -> Result<Option<(f64, f64)>> {
+    let best = format!(
+        "SELECT threshold, f1 FROM ({sql}) WHERE f1 > 0 ORDER BY f1 DESC, threshold DESC LIMIT 1"
+    );
+    let batches = ctx.sql(&best).await?.collect().await?;
+    Ok(batches.iter().find(|batch| batch.num_rows() > 0).map(|batch| {
+        let number = |column: usize| batch.column(column).as_primitive::<Float64Type>().value(0);
+        (number(0), number(1))
+    }))
+}
+
+/// Whether some row of a judged link is one of a true pair, or there are no links or no true pairs.
+///
+/// # Errors
+///
+/// When the links are not judged.
+pub async fn have_common_rows(ctx: &SessionContext) -> Result<bool> {
+    let rows = |table: &str| format!("SELECT l AS row FROM {table} UNION SELECT r FROM {table}");
+    let common = format!(
+        "SELECT count(*) FROM ({}) l JOIN ({}) t ON l.row = t.row",
+        rows(LINKS),
+        rows(TRUTH)
+    );
+    let some = |table: &str| format!("SELECT count(*) FROM {table}");
+    let [links, truth] = [count_of(ctx, &some(LINKS)).await?, count_of(ctx, &some(TRUTH)).await?];
+    Ok(links == 0 || truth == 0 || count_of(ctx, &common).await? > 0)
 }

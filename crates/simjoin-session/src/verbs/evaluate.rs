@@ -9,6 +9,8 @@ use super::{ROW, Result, VerbError, VerbTable, quoted};
 
 /// The table of the links, and whether each is true.
 pub const JUDGED: &str = "__simjoin_judged";
+/// The table of the links.
+pub(super) const LINKS: &str = "__simjoin_links";
 /// The table of the pairs of which it is known whether they are true.
 pub(super) const KNOWN: &str = "__simjoin_known";
 /// The table of the true pairs.
@@ -101,8 +103,11 @@ impl Evaluation<'_> {
             ),
             format!("CREATE TABLE {TRUTH} AS SELECT l, r FROM {KNOWN} WHERE is_true"),
             format!(
-                "CREATE TABLE {JUDGED} AS SELECT k.*, coalesce(t.is_true, false) AS is_true FROM (SELECT l, r, {score} AS \
-                 score FROM ({links}) WHERE l IS NOT NULL AND r IS NOT NULL GROUP BY l, r) k \
+                "CREATE TABLE {LINKS} AS SELECT l, r, {score} AS score FROM ({links}) WHERE l IS NOT NULL AND r IS NOT NULL \
+                 GROUP BY l, r"
+            ),
+            format!(
+                "CREATE TABLE {JUDGED} AS SELECT k.*, coalesce(t.is_true, false) AS is_true FROM {LINKS} k \
                  {join} {KNOWN} t ON t.l = k.l AND t.r = k.r"
             ),
         ])

@@ -26,12 +26,13 @@ mod table;
 #[cfg(test)]
 mod tests;
 mod thresholds;
+mod values;
 
-pub use answers::{count_of, suggestion_of, thresholds_of_links};
+pub use answers::{best_f1, have_common_rows, suggestion_of, thresholds_of_links};
 pub use compare::COMPARED;
 pub use compared::{ComparedColumn, Question, names};
 pub use evaluate::{Evaluation, JUDGED};
-use evaluate::{KNOWN, TRUTH};
+use evaluate::{KNOWN, LINKS, TRUTH};
 pub use fold::Fold;
 pub use kinds::family;
 pub use labels::Labels;
@@ -45,6 +46,7 @@ pub use statements::{Direction, FOUND, How, Keep, Verb};
 pub use table::VerbTable;
 use thresholds::PAIRS;
 pub use thresholds::{AtThreshold, STEPS, suggestion};
+pub use values::count_of;
 
 use datafusion::prelude::SessionContext;
 
@@ -82,7 +84,7 @@ pub type Result<T> = std::result::Result<T, VerbError>;
 ///
 /// When the session has no such schema.
 pub fn drop_made(ctx: &SessionContext) -> datafusion::common::Result<()> {
-    const MADE: [&str; 12] = [
+    const MADE: [&str; 13] = [
         FOUND,
         RANKED,
         PAIRS,
@@ -91,6 +93,7 @@ pub fn drop_made(ctx: &SessionContext) -> datafusion::common::Result<()> {
         COMPARED[1],
         MARKED,
         KNOWN,
+        LINKS,
         TRUTH,
         JUDGED,
         REPORTED,

@@ -338,18 +338,19 @@ impl Verb<'_> {
         Ok(self.mark(&name, ROW)?.into_iter().chain([answer]).collect())
     }
 
-    /// The group of each row by its number: the number of its first row, and its size.
+    /// The statements whose last one gives the group of each row by its number: the number of its first row, and its size.
     ///
     /// # Errors
     ///
     /// As of [`pairs`](Self::pairs).
-    pub fn groups(&self) -> Result<String> {
+    pub fn groups(&self) -> Result<Vec<String>> {
         let condition = self.condition(true)?;
         let name = self.tables[0].quoted();
-        Ok(format!(
+        let answer = format!(
             "SELECT node AS row, component AS cluster, size AS cluster_size FROM connected_components(({})) ORDER BY row",
             self.marked_pairs(&condition, &name, ROW, false)
-        ))
+        );
+        Ok(self.mark(&name, ROW)?.into_iter().chain([answer]).collect())
     }
 
     /// The statements that find which rows stay, [`FOUND`] in the end.

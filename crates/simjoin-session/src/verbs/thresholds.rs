@@ -2,7 +2,7 @@
 
 use super::condition::Condition;
 use super::statements::{How, Verb};
-use super::{ROW, Result, VerbError};
+use super::{ROW, Result, VerbError, VerbTable};
 
 /// The table of the pairs within the weakest threshold.
 pub(super) const PAIRS: &str = "__simjoin_pairs";
@@ -29,23 +29,24 @@ impl Verb<'_> {
     /// # Errors
     ///
     /// As of [`pairs`](Self::pairs); for a measure that has no best score.
-    pub fn thresholds(&self, step: Option<f64>) -> Result<Vec<String>> {
+    pub fn thresholds(&self, step: Option<f64>, is_one: bool) -> Result<Vec<String>> {
         let condition = self.condition(true)?;
         let thresholds = condition.thresholds(step)?;
         let list: Vec<String> = thresholds.iter().map(f64::to_string).collect();
         let value = condition.told(["a", "b"]);
+        // Rows of the second table are other nodes than those of the first.
+        let sign = if is_one { "" } else { "-" };
         let find = format!(
-            "CREATE TABLE {PAIRS} AS SELECT a.{ROW} AS l, b.{ROW} AS r, CAST({value} AS DOUBLE) AS score FROM {} \
+            "CREATE TABLE {PAIRS} AS SELECT a.{ROW} AS l, {sign}b.{ROW} AS r, CAST({value} AS DOUBLE) AS score FROM {} \
              ON {}",
             self.from(How::Inner),
-            condition.text([condition.once(ROW)])
+            condition.text(is_one.then(|| condition.once(ROW)))
         );
         let [left, right] = self.examples()?;
-        let [table, _] = self.tables;
-        let name = table.quoted();
+        let [ours, theirs] = self.tables.map(VerbTable::quoted);
         let tell = format!(
             "CREATE TABLE {STEPS} AS SELECT * FROM thresholds((SELECT p.l, p.r, p.score, concat({left}, ' ~ ', {right}) FROM \
-             {PAIRS} p JOIN {name} a ON a.{ROW} = p.l JOIN {name} b ON b.{ROW} = p.r), [{}]{})",
+             {PAIRS} p JOIN {ours} a ON a.{ROW} = p.l JOIN {theirs} b ON b.{ROW} = {sign}p.r), [{}]{})",
             list.join(", "),
             condition.order()
         );

@@ -335,8 +335,10 @@
   const fileName = (title) => `${title.replace(/[/\\:*?"<>|\u0000-\u001f]/g, "_")}.labels.csv`;
 
   function exportMarks() {
-    const lines = ["left,right,label"];
-    for (const mark of marks.values()) lines.push([mark.left, mark.right, mark.label].map((value) => quoted(String(value))).join(","));
+    // What tells the rows, for those who read the file.
+    const told = data.told_by ?? "row";
+    const lines = ["left,right,label,told_by"];
+    for (const mark of marks.values()) lines.push([mark.left, mark.right, mark.label, told].map((value) => quoted(String(value))).join(","));
     const link = el("a");
     link.href = URL.createObjectURL(new Blob([lines.join("\n") + "\n"], { type: "text/csv;charset=utf-8" }));
     link.download = fileName(data.title);
@@ -511,7 +513,7 @@
     state.forest = new Forest().addUpTo(state.n);
     state.groups = null;
     const { n, forest } = state;
-    figures.pairs(number(n), `of ${number(total)} found`);
+    figures.pairs(number(n), `of ${number(total + data.left_out)} found`);
     figures.groups(number(forest.groups), forest.largest ? `the largest has ${counted(forest.largest, "row")}` : "");
     const rows = data.tables.reduce((sum, table) => sum + table.total, 0);
     figures.rows(number(forest.rows), `${share(forest.rows, rows)} of ${number(rows)}`);
@@ -1079,8 +1081,11 @@
       $("left-out").hidden = false;
     }
     const file = fileName(data.title);
+    const told = data.id_name ? ` --id ${data.id_name}` : "";
     const evaluate = `simjoin evaluate links.csv ${file}`;
-    $("use").textContent = single ? `simjoin dedupe ${data.title} … --labels ${file}\n${evaluate}` : evaluate;
+    const python = `simjoin.deduplicate(…, labels="${file}")`;
+    const dedupe = data.told_by === "place" ? python : `simjoin dedupe ${data.title} …${told} --labels ${file}`;
+    $("use").textContent = single ? `${dedupe}\n${evaluate}` : evaluate;
   }
 
   function listen() {
