@@ -135,7 +135,7 @@ impl Condition {
                     0.8 * greatest
                 ),
             )),
-            Some(bound) if !question.any_bound && !(bound > 0.0 && bound <= greatest) => {
+            Some(bound) if !(question.any_bound || bound > 0.0 && bound <= greatest) => {
                 Err(VerbError::with_hint(
                     format!("--at-least {bound} is no sum that rows can reach"),
                     format!("the weights add up to {greatest}"),
