@@ -723,7 +723,7 @@ def test_marks_are_imported(page: Page, tmp_path: Path, downloads: Path) -> None
     )
     assert sorted(pressed) == ["No", "Yes"]
     wanted = [["left", "right", "label", "told_by"], [rows[1][0], rows[0][0], "yes", "row"]]
-    wanted += [[rows[1][0], rows[2][0], "no"]]
+    wanted += [[rows[1][0], rows[2][0], "no", "row"]]
     assert exported(page, downloads, "people.csv.labels.csv") == wanted
     page.press("z")
     assert page.id("progress").text == "Nothing is marked yet"

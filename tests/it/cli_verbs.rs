@@ -753,3 +753,28 @@ fn joined_rows_have_the_columns_of_both_files() {
     assert_eq!(join("semi"), ["id,name", "1,Jane Doe"]);
     assert_eq!(join("anti"), ["id,name", "2,John Roe"]);
 }
+
+#[test]
+fn thresholds_of_two_files_are_those_of_links() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).expect("a file");
+    write("a.csv", "name\nJane Doe\nJohn Roe\nAnn Poe\n");
+    write("b.csv", "label\nJane Do\nJohn Roe\nJane Doe\n");
+    let found =
+        lines(folder.path(), "thresholds a.csv b.csv --on name=label --at-least 0.5 --step 0.25");
+    let expected = [
+        "threshold,pairs,added,rows_in_groups,groups,largest_group,examples",
+        "1.0,2,2,4,2,2,Jane Doe ~ Jane Doe; John Roe ~ John Roe",
+        "0.75,3,1,5,2,3,Jane Doe ~ Jane Do",
+        "0.5,3,0,5,2,3,",
+    ];
+    // Pairs of one score are in no order.
+    let sorted = |line: &str| {
+        let mut parts: Vec<&str> = line.split([',', ';']).map(str::trim).collect();
+        parts.sort_unstable();
+        parts.join(",")
+    };
+    let [found, expected] =
+        [found.iter().map(|line| sorted(line)).collect::<Vec<_>>(), expected.map(sorted).to_vec()];
+    assert_eq!(found, expected);
+}

@@ -35,7 +35,7 @@ impl Verb<'_> {
         let list: Vec<String> = thresholds.iter().map(f64::to_string).collect();
         let value = condition.told(["a", "b"]);
         // Rows of the second table are other nodes than those of the first.
-        let sign = if is_one { "" } else { "-" };
+        let sign = if is_one { "" } else { "-1 - " };
         let find = format!(
             "CREATE TABLE {PAIRS} AS SELECT a.{ROW} AS l, {sign}b.{ROW} AS r, CAST({value} AS DOUBLE) AS score FROM {} \
              ON {}",
