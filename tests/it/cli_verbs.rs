@@ -478,6 +478,7 @@ fn two_rows_are_compared_by_every_part() {
     assert_eq!(found[1], ",similar,,,\"no: city differs; the weighted sum is 0.0, below 0.9\",");
     assert!(found.contains(&"name,compared as,jane doe,john roe,,".to_string()), "{found:#?}");
     assert!(found.contains(&"phone,\"equal, weight 0.5\",,,,".to_string()), "{found:#?}");
+    assert!(found.contains(&"phone,part of the sum,,,0.0,".to_string()), "{found:#?}");
     for (line, parts) in [
         (
             format!("compare {PEOPLE} 1 99 --on name"),

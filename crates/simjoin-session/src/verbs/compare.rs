@@ -236,6 +236,9 @@ impl Condition {
                 }
             };
             lines.push(asked);
+            if let Some(share) = score.share(["a", "b"]) {
+                lines.push(ComparisonLine::new(part, "part of the sum").value(share));
+            }
             if score.measure() != &EQUAL {
                 lines.extend(score_lines(score)?);
             }

@@ -427,6 +427,11 @@ impl Score {
         }
     }
 
+    /// The part of the weighted sum; `None` without a weight.
+    pub(super) fn share(&self, tables: [&str; 2]) -> Option<String> {
+        self.weight.map(|weight| self.weighted(weight, &self.told(tables), tables))
+    }
+
     /// The value, or NULL where it is NaN.
     fn told(&self, tables: [&str; 2]) -> String {
         let value = self.value(tables);
