@@ -144,12 +144,6 @@ def like(kind: Kind, answer: Frame) -> Any:
     return answer.to_polars() if name == "Polars" else answer.to_arrow_table()
 
 
-def labels_of(kind: Kind, number: int) -> Any:
-    """Gives what tells a row of a frame: its label, or its place."""
-    index = getattr(kind.frame, "index", None) if type(kind).__name__ == "Pandas" else None
-    return number if index is None else index[number]
-
-
 def one_or_two(
     job: Job,
     data: Any,

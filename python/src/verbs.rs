@@ -1,5 +1,4 @@
-//! Verbs of the engine over tables of a session: what each threshold would give, how links and truth compare, how two rows
-//! do, a page to review.
+//! Verbs of the engine over tables of a session: pairs, groups, links, thresholds, evaluations, comparisons, pages.
 
 use datafusion::common::DataFusionError;
 use pyo3::prelude::*;
@@ -35,7 +34,7 @@ struct VerbWords {
     show: Option<Vec<String>>,
     /// Tables of pairs: marked ones, or links and true pairs.
     pairs: Vec<(String, String)>,
-    /// What a verb has besides.
+    /// Further words, by their places: counts and steps, switches, orders and names.
     numbers: Vec<f64>,
     flags: Vec<bool>,
     texts: Vec<String>,
@@ -48,7 +47,7 @@ pub(crate) struct VerbAnswer {
     text: Option<String>,
 }
 
-/// What a verb runs.
+/// The statements of a verb.
 struct Job {
     before: Vec<String>,
     answer: Option<String>,

@@ -31,6 +31,7 @@ mod cli_order;
 mod cli_pipes;
 #[cfg(unix)]
 mod cli_prompt;
+mod cli_review;
 mod cli_scripts;
 #[cfg(unix)]
 mod cli_signals;

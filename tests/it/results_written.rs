@@ -273,6 +273,13 @@ async fn mistakes_say_what_would_work() {
     ] {
         assert_contains(&error(&ctx, &format!("SELECT * FROM {sql}")).await, &parts);
     }
+    // A function inside of itself, and beside itself.
+    let inside = "SELECT f1 FROM evaluate((SELECT 1, 2), (SELECT 1, links + 1 FROM evaluate((SELECT 1, 2), \
+                  (SELECT true_links, 2 FROM evaluate((SELECT 1, 2), (SELECT 1, 2))))))";
+    assert_eq!(rows(&ctx, inside).await, ["1.0"]);
+    let beside =
+        "SELECT a.pairs, b.pairs FROM thresholds(p, [0.5]) a CROSS JOIN thresholds(p, [0.9]) b";
+    assert_eq!(rows(&ctx, beside).await, ["1 | 0"]);
     // Functions of values may have these names.
     assert_contains(&error(&ctx, "SELECT compare(p, l) FROM p").await, &["compare"]);
 }

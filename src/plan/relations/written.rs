@@ -12,9 +12,13 @@ use super::function::suffix_of;
 /// The greatest number: NaN, which compares as greater, is beyond.
 const GREATEST: &str = "CAST('Infinity' AS DOUBLE)";
 
-/// A query whose first common table expressions are the given ones.
+/// A query whose first common table expressions are the given ones. Its names are those of no query inside of these: a
+/// query inside calls fewer functions.
 pub(super) fn query(text: &str, inputs: Vec<Query>) -> Result<Box<Query>> {
-    let mut parsed = Parser::new(&GenericDialect {}).try_with_sql(text)?.parse_query()?;
+    let calls = |query: &Query| query.to_string().matches('(').count();
+    let calls: usize = inputs.iter().map(calls).sum();
+    let text = text.replace("__simjoin_", &format!("__simjoin_{calls}_"));
+    let mut parsed = Parser::new(&GenericDialect {}).try_with_sql(&text)?.parse_query()?;
     let Some(with) = &mut parsed.with else { return internal_err!("{text} has no inputs") };
     for (cte, input) in with.cte_tables.iter_mut().zip(inputs) {
         *cte.query = input;

@@ -18,7 +18,7 @@ const HTML: &str = include_str!("page/page.html");
 const CSS: &str = include_str!("page/page.css");
 const JS: &str = include_str!("page/page.js");
 
-/// What a page says of its making.
+/// The title, the inputs and the origin of a page.
 #[derive(Debug, Clone, Default)]
 pub struct PageWords {
     /// The title, such as the name of the file.
@@ -29,7 +29,7 @@ pub struct PageWords {
     pub command: String,
     /// The statements.
     pub sql: String,
-    /// What tells rows without a column for it: "row", their numbers from 1 on, or "place", from 0 on.
+    /// The word for rows that no column tells: "row" for numbers from 1 on, "place" for places from 0 on.
     pub rows: &'static str,
 }
 

@@ -65,7 +65,7 @@ impl Verb<'_> {
     ///
     /// # Errors
     ///
-    /// When rows are told by their numbers and one is given by something else.
+    /// An error for a row that is no number, where numbers tell rows.
     pub fn pick(&self, rows: [&str; 2]) -> Result<Vec<String>> {
         let mut statements = vec![];
         for (side, row) in rows.into_iter().enumerate() {
@@ -185,14 +185,14 @@ impl Condition {
         let bound = self.bound()?;
         let value = self.checked(tables);
         let within = if self.is_distance() { "<=" } else { ">=" };
-        let (what, beyond) = match self.only() {
-            Some((name, measure)) => (format!("{measure} of {name}"), "is missing"),
-            None => ("the weighted sum".to_string(), "is missing"),
+        let what = match self.only() {
+            Some((name, measure)) => format!("{measure} of {name}"),
+            None => "the weighted sum".to_string(),
         };
         let side = if self.is_distance() { "above" } else { "below" };
         Some(format!(
             "CASE WHEN {value} IS NULL THEN {} WHEN NOT ({value} {within} {bound}) THEN concat({}, {value}, {}) END",
-            text(&format!("{what} {beyond}")),
+            text(&format!("{what} is missing")),
             text(&format!("{what} is ")),
             text(&format!(", {side} {bound}"))
         ))

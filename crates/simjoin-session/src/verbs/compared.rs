@@ -127,7 +127,7 @@ impl Question {
         Ok(Self { on, keys, ..Self::default() })
     }
 
-    /// Whether a threshold is given.
+    /// Tells whether the user has given a threshold.
     pub(super) fn has_bound(&self) -> bool {
         self.at_least.is_some() || self.at_most.is_some()
     }

@@ -149,7 +149,7 @@ impl Condition {
         self.bound
     }
 
-    /// The same condition by another bound.
+    /// The condition with another bound.
     pub(super) fn with_bound(self, bound: f64) -> Self {
         Self { bound: Some(bound), ..self }
     }
@@ -202,8 +202,8 @@ impl Condition {
         }
     }
 
-    /// The score of rows that are within the bound, as it is given: NaN, which joins take for a missing value, counts as
-    /// one in a sum.
+    /// The score that results have of two similar rows. A part of a sum that is NaN counts as a missing value, as joins
+    /// take it.
     pub(super) fn told(&self, tables: [&str; 2]) -> String {
         let parts = self.scores.iter().map(|score| match score.weight {
             Some(weight) => score.weighted(weight, &score.told(tables), tables),
@@ -237,15 +237,14 @@ impl Condition {
     /// The scores of the columns of a weighted sum, each with its name.
     pub(super) fn parts(&self, tables: [&str; 2]) -> Vec<(String, String)> {
         let weighted = self.scores.iter().filter(|score| score.weight.is_some());
-        let mut parts: Vec<(String, String)> = vec![];
-        for score in weighted {
-            let name = format!("{}_score", score.name);
-            let count = parts.iter().filter(|(_, known)| known.starts_with(&name)).count();
+        let scores: Vec<&Score> = weighted.collect();
+        let part = |(place, score): (usize, &&Score)| {
             // A column may be compared by several measures.
-            let name = if count == 0 { name } else { format!("{name}_{}", count + 1) };
-            parts.push((score.told(tables), name));
-        }
-        parts
+            let count = scores[..place].iter().filter(|other| other.name == score.name).count();
+            let end = if count == 0 { String::new() } else { format!("_{}", count + 1) };
+            (score.told(tables), format!("{}_score{end}", score.name))
+        };
+        scores.iter().enumerate().map(part).collect()
     }
 
     /// The last argument of the functions that prefer one score to another.

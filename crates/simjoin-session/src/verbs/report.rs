@@ -19,8 +19,8 @@ pub struct ReportStatements {
     pub pairs: String,
     /// The number of all pairs.
     pub count: String,
-    /// Of each table the rows in pairs, in their order: the number, what tells the row, and its columns. And the number of
-    /// all rows.
+    /// Two queries for each table: the rows in pairs (number, id, columns) in the order of the table, and the count of all
+    /// its rows.
     pub rows: Vec<[String; 2]>,
     /// The marked pairs: left, right and label.
     pub labels: Option<String>,
