@@ -60,7 +60,7 @@ fn names_and_numbers_are_those_of_sql() {
     assert_eq!(
         sql,
         "SELECT a.__simjoin_row AS \"left\", b.__simjoin_row AS \"right\", \
-         jaccard(qgrams(a.\"last, first\", 3), qgrams(b.\"last, first\", 3)) AS score FROM \"t\" a \
+         jaccard(qgrams(a.\"last, first\", 3), qgrams(b.\"last, first\", 3)) AS \"score\" FROM \"t\" a \
          SIMJOIN \"t\" b ON jaccard(qgrams(a.\"last, first\", 3), qgrams(b.\"last, first\", 3)) >= \
          0.30000000000000004 AND a.__simjoin_row < b.__simjoin_row ORDER BY a.__simjoin_row, b.__simjoin_row"
     );
