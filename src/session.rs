@@ -205,7 +205,22 @@ fn install_parts_of(
         Some(_) => {}
         None => present.push(levenshtein),
     }
+    add_windows(&mut builder);
     Ok(builder)
+}
+
+/// Adds the window functions. A user's function of that name stays.
+fn add_windows(builder: &mut SessionStateBuilder) {
+    let present = builder.window_functions().get_or_insert_default();
+    for function in functions::windows() {
+        let name = function.name();
+        let is_taken = present
+            .iter()
+            .any(|other| other.name() == name || other.aliases().iter().any(|alias| alias == name));
+        if !is_taken {
+            present.push(function);
+        }
+    }
 }
 
 fn shares_name(a: &ScalarUDF, b: &ScalarUDF) -> bool {

@@ -1,6 +1,7 @@
-//! The scalar functions of SQL: six similarity measures over lists read as sets, three tokenizers that
+//! The functions of SQL: six similarity measures over lists read as sets, three tokenizers that
 //! turn text into such lists, six distances and similarities of texts, the cosine
-//! similarity of vectors, three functions that make spellings of a text alike, and one that tells how two texts differ.
+//! similarity of vectors, three functions that make spellings of a text alike, one that tells how two texts differ, and
+//! the makers of weighted sets, of which three are window functions.
 //!
 //! ```text
 //! similarity.rs     SimilarityUdf: types, errors, evaluation over columns and scalars
@@ -18,6 +19,7 @@
 //! comparison.rs     the query of compare, with every measure
 //! edit_script.rs    EditScriptUdf: the changes from one text to another
 //! fold              TextFoldUdf: normal forms, accents, case
+//! weights           TokenCountsUdf, WeighUdf, CollectionWeightsUdf: tokens with weights
 //! documentation.rs  what SHOW FUNCTIONS and information_schema.routines say
 //! ```
 //!
@@ -42,6 +44,7 @@ mod token_lists;
 mod tokenize;
 mod tokenizer;
 mod vectors;
+mod weights;
 
 #[cfg(test)]
 mod tests;
@@ -51,7 +54,7 @@ use std::sync::{Arc, LazyLock};
 use arrow::datatypes::DataType;
 use datafusion::common::{Result, plan_err};
 use datafusion::functions::string::levenshtein::LevenshteinFunc;
-use datafusion::logical_expr::ScalarUDF;
+use datafusion::logical_expr::{ScalarUDF, WindowUDF};
 
 pub(crate) use comparison::comparison_query;
 pub use cosine::CosineSimilarityUdf;
@@ -65,6 +68,7 @@ pub use tokenize::TokenizerUdf;
 pub(crate) use tokenize::text_source;
 pub use tokenizer::Tokenizer;
 pub(crate) use vectors::{evaluate as vector_function, is_cosine_distance, metric_of};
+pub use weights::{CollectionWeightsUdf, TokenCountsUdf, WeighUdf, Weighting};
 
 use crate::set::Measure;
 pub use crate::string::StringFunction;
@@ -90,6 +94,37 @@ static COSINE_SIMILARITY: LazyLock<Arc<ScalarUDF>> =
 static EDIT_SCRIPT: LazyLock<Arc<ScalarUDF>> =
     LazyLock::new(|| Arc::new(ScalarUDF::from(EditScriptUdf::default())));
 
+static TOKEN_COUNTS: LazyLock<Arc<ScalarUDF>> =
+    LazyLock::new(|| Arc::new(ScalarUDF::from(TokenCountsUdf::default())));
+
+static WEIGH: LazyLock<Arc<ScalarUDF>> =
+    LazyLock::new(|| Arc::new(ScalarUDF::from(WeighUdf::default())));
+
+static WEIGHTINGS: LazyLock<[Arc<WindowUDF>; 3]> = LazyLock::new(|| {
+    Weighting::ALL.map(|w| Arc::new(WindowUDF::from(CollectionWeightsUdf::new(w))))
+});
+
+/// The weighted set of a list, with the number of each token's occurrences.
+pub fn token_counts_udf() -> Arc<ScalarUDF> {
+    Arc::clone(&TOKEN_COUNTS)
+}
+
+/// The weighted set of a list of tokens and a list of their weights.
+pub fn weigh_udf() -> Arc<ScalarUDF> {
+    Arc::clone(&WEIGH)
+}
+
+/// The window function that weighs tokens by `weighting`.
+pub fn weighting_udwf(weighting: Weighting) -> Arc<WindowUDF> {
+    Arc::clone(&WEIGHTINGS[weighting as usize])
+}
+
+/// Every window function that this crate adds to those of DataFusion, ready to register. The join works without
+/// them: a session may have functions of its own under their names.
+pub fn windows() -> Vec<Arc<WindowUDF>> {
+    WEIGHTINGS.to_vec()
+}
+
 /// The changes from one text to another.
 pub fn edit_script_udf() -> Arc<ScalarUDF> {
     Arc::clone(&EDIT_SCRIPT)
@@ -106,10 +141,11 @@ pub fn levenshtein() -> Arc<ScalarUDF> {
     Arc::clone(&LEVENSHTEIN)
 }
 
-/// Every function that this crate adds to those of DataFusion, each with its aliases, ready to register.
+/// Every scalar function that this crate adds to those of DataFusion, each with its aliases, ready to register.
 pub fn all() -> Vec<Arc<ScalarUDF>> {
     let joined = SIMILARITY.iter().chain(TOKENIZERS.iter()).chain(STRINGS.iter());
-    joined.chain(FOLDS.iter()).chain([&*COSINE_SIMILARITY, &*EDIT_SCRIPT]).map(Arc::clone).collect()
+    let others = [&*COSINE_SIMILARITY, &*EDIT_SCRIPT, &*TOKEN_COUNTS, &*WEIGH];
+    joined.chain(FOLDS.iter()).chain(others).map(Arc::clone).collect()
 }
 
 /// The function that makes spellings of a text alike.
@@ -120,7 +156,11 @@ pub fn fold_udf(fold: TextFold) -> Arc<ScalarUDF> {
 /// Whether the join works without `udf`: a session may have a function of its own under that name.
 pub(crate) fn is_dispensable(udf: &ScalarUDF) -> bool {
     let inner = udf.inner();
-    inner.is::<TextFoldUdf>() || inner.is::<CosineSimilarityUdf>() || inner.is::<EditScriptUdf>()
+    let makes_weights = inner.is::<TokenCountsUdf>() || inner.is::<WeighUdf>();
+    makes_weights
+        || inner.is::<TextFoldUdf>()
+        || inner.is::<CosineSimilarityUdf>()
+        || inner.is::<EditScriptUdf>()
 }
 
 /// The function that computes `measure`.
@@ -180,11 +220,12 @@ fn wrong_count<T>(name: &str, takes: &str, found: &[DataType], example: &str) ->
 
 /// The functions as expressions, for plans and DataFrames built in Rust.
 pub mod expr_fn {
-    use datafusion::logical_expr::Expr;
+    use datafusion::logical_expr::{Expr, lit};
 
     use super::{
-        StringFunction, TextFold, Tokenizer, cosine_similarity_udf, edit_script_udf, fold_udf,
-        similarity_udf, string_udf, tokenizer_udf,
+        StringFunction, TextFold, Tokenizer, Weighting, cosine_similarity_udf, edit_script_udf,
+        fold_udf, similarity_udf, string_udf, token_counts_udf, tokenizer_udf, weigh_udf,
+        weighting_udwf,
     };
     use crate::set::Measure;
 
@@ -266,5 +307,30 @@ pub mod expr_fn {
     /// The changes that make `b` of `a`, marked among what both have.
     pub fn edit_script(a: Expr, b: Expr) -> Expr {
         edit_script_udf().call(vec![a, b])
+    }
+
+    /// The weighted set of `list`, with the number of each token's occurrences.
+    pub fn token_counts(list: Expr) -> Expr {
+        token_counts_udf().call(vec![list])
+    }
+
+    /// The weighted set of `tokens`, whose weights are the list `weights`.
+    pub fn weigh(tokens: Expr, weights: Expr) -> Expr {
+        weigh_udf().call(vec![tokens, weights])
+    }
+
+    /// The weighted set of `tokens` by tf-idf, over all rows; a window function, which `partition_by` divides.
+    pub fn tfidf(tokens: Expr) -> Expr {
+        weighting_udwf(Weighting::Tfidf).call(vec![tokens])
+    }
+
+    /// The weighted set of `tokens` by their inverse document frequency; a window function.
+    pub fn idf(tokens: Expr) -> Expr {
+        weighting_udwf(Weighting::Idf).call(vec![tokens])
+    }
+
+    /// The weighted set of `tokens` by BM25 with its parameters, usually 1.2 and 0.75; a window function.
+    pub fn bm25_weights(tokens: Expr, k1: f64, b: f64) -> Expr {
+        weighting_udwf(Weighting::Bm25).call(vec![tokens, lit(k1), lit(b)])
     }
 }

@@ -11,11 +11,10 @@ use datafusion::logical_expr::{
     Volatility,
 };
 
-use super::columns::ListColumn;
+use super::columns::{ListColumn, kind_of_lists};
 use super::{documentation, integers, overlap, wrong_count};
 use crate::set::Measure;
 use crate::util::parallel::Threads;
-use crate::values::{TokenKind, list_element_type};
 
 /// A similarity measure over two lists, each read as the set of its elements that are not NULL.
 ///
@@ -56,38 +55,6 @@ impl SimilarityUdf {
     pub fn measure(&self) -> Measure {
         self.measure
     }
-
-    /// The kind of tokens of an argument type.
-    fn kind(&self, argument: &DataType) -> Result<TokenKind> {
-        if let Some(kind) = TokenKind::of_list(argument) {
-            return Ok(kind);
-        }
-        let name = self.name();
-        let mut list = argument;
-        while let DataType::Dictionary(_, values) = list {
-            list = values;
-        }
-        let Some(element) = list_element_type(list) else {
-            let advice = if TokenKind::of_element(list) == Some(TokenKind::Text) {
-                "turn text into a list with qgrams(text, 3) or word_tokens(text)"
-            } else {
-                "make_array(...) builds a list, qgrams(text, 3) and word_tokens(text) turn text \
-                 into one"
-            };
-            return plan_err!("{name} expects lists of tokens, found {argument}; {advice}");
-        };
-        let advice = if list_element_type(element).is_some() {
-            "flatten(list) removes a level of nesting"
-        } else if element.is_nested() {
-            "take one field of each element, or cast the elements to text"
-        } else if element.is_floating() {
-            "vectors are joined by array_distance, cosine_distance or inner_product; numbers that are \
-             tokens can be cast, for example with arrow_cast(list, 'List(Utf8)')"
-        } else {
-            "cast the elements to one of these, for example with arrow_cast(list, 'List(Utf8)')"
-        };
-        plan_err!("{name} expects lists of integers, text or binary, found {argument}; {advice}")
-    }
 }
 
 impl ScalarUDFImpl for SimilarityUdf {
@@ -109,7 +76,7 @@ impl ScalarUDFImpl for SimilarityUdf {
             let example = format!("{name}(a.tokens, b.tokens)");
             return wrong_count(name, "two lists of tokens", arg_types, &example);
         };
-        let (kind_a, kind_b) = (self.kind(a)?, self.kind(b)?);
+        let (kind_a, kind_b) = (kind_of_lists(self.name(), a)?, kind_of_lists(self.name(), b)?);
         if !kind_a.comparable(kind_b) {
             return plan_err!(
                 "{} expects lists whose elements can be equal, found {kind_a} ({a}) and {kind_b} \
@@ -130,7 +97,13 @@ impl ScalarUDFImpl for SimilarityUdf {
         let rows = if all_scalar { 1 } else { args.number_rows };
         let threads = args.config_options.execution.target_partitions;
         let threads = Threads::usual(threads);
-        let values = evaluate(self.measure, &read(a)?, &read(b)?, rows, threads)?;
+        let values = evaluate(
+            self.measure,
+            &ListColumn::of_argument(a)?,
+            &ListColumn::of_argument(b)?,
+            rows,
+            threads,
+        )?;
         if all_scalar {
             return Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&values, 0)?));
         }
@@ -139,19 +112,6 @@ impl ScalarUDFImpl for SimilarityUdf {
 
     fn documentation(&self) -> Option<&Documentation> {
         Some(documentation::of_measure(self.measure))
-    }
-}
-
-/// The lists of an argument; a scalar stays a single row.
-fn read(argument: &ColumnarValue) -> Result<ListColumn> {
-    match argument {
-        ColumnarValue::Array(array) => ListColumn::try_new(array, false),
-        // One row already, which is not copied.
-        ColumnarValue::Scalar(ScalarValue::List(list)) => ListColumn::try_new(list.as_ref(), true),
-        ColumnarValue::Scalar(ScalarValue::LargeList(list)) => {
-            ListColumn::try_new(list.as_ref(), true)
-        }
-        ColumnarValue::Scalar(scalar) => ListColumn::try_new(&scalar.to_array_of_size(1)?, true),
     }
 }
 

@@ -95,6 +95,9 @@ pub fn function_registry() -> BallistaFunctionRegistry {
         }
         registry.scalar_functions.insert(function.name().to_string(), function);
     }
+    for function in functions::windows() {
+        registry.window_functions.insert(function.name().to_string(), function);
+    }
     registry
 }
 

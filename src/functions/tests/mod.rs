@@ -5,6 +5,7 @@ mod levenshtein;
 mod similarity;
 mod sql;
 mod tokenize;
+mod weights;
 
 use std::sync::Arc;
 

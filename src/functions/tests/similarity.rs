@@ -20,12 +20,12 @@ use crate::functions::similarity_udf;
 use crate::set::Measure;
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-enum Token {
+pub(super) enum Token {
     Integer(i128),
     Bytes(Vec<u8>),
 }
 
-type Row = Option<Vec<Option<Token>>>;
+pub(super) type Row = Option<Vec<Option<Token>>>;
 
 /// The definition of the measures, on sets of tokens.
 fn oracle(measure: Measure, a: &Row, b: &Row) -> Option<f64> {
@@ -50,7 +50,7 @@ fn oracle(measure: Measure, a: &Row, b: &Row) -> Option<f64> {
 }
 
 /// Element types of tokens that may be compared with one another.
-fn families() -> [Vec<DataType>; 3] {
+pub(super) fn families() -> [Vec<DataType>; 3] {
     use DataType::*;
     let dictionary = |key, values| Dictionary(Box::new(key), Box::new(values));
     [
@@ -176,11 +176,11 @@ fn elements(tokens: &[Option<Token>], element: &DataType) -> ArrayRef {
     }
 }
 
-const LAYOUTS: usize = 6;
+pub(super) const LAYOUTS: usize = 6;
 
 /// `rows` as an array of one of the layouts, with NULL lists that have tokens behind them, sliced
 /// out of a longer array.
-fn lists(rows: &[Row], element: &DataType, layout: usize, rng: &mut StdRng) -> ArrayRef {
+pub(super) fn lists(rows: &[Row], element: &DataType, layout: usize, rng: &mut StdRng) -> ArrayRef {
     let tokens = pool(element);
     let garbage = |rng: &mut StdRng| -> Vec<Option<Token>> {
         (0..rng.random_range(0..4)).map(|_| tokens.choose(rng).cloned()).collect()
@@ -240,7 +240,7 @@ fn lists(rows: &[Row], element: &DataType, layout: usize, rng: &mut StdRng) -> A
     list.slice(2, rows.len())
 }
 
-fn random_rows(element: &DataType, rows: usize, rng: &mut StdRng) -> Vec<Row> {
+pub(super) fn random_rows(element: &DataType, rows: usize, rng: &mut StdRng) -> Vec<Row> {
     let tokens = pool(element);
     let mut made: Vec<Row> = Vec::with_capacity(rows);
     for _ in 0..rows {

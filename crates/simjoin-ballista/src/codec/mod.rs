@@ -235,7 +235,10 @@ impl PhysicalExtensionCodec for SimJoinPhysicalCodec {
     }
 
     fn try_decode_udwf(&self, name: &str, buf: &[u8]) -> Result<Arc<WindowUDF>> {
-        self.inner.try_decode_udwf(name, buf)
+        match functions::windows().into_iter().find(|function| function.name() == name) {
+            Some(function) => Ok(function),
+            None => self.inner.try_decode_udwf(name, buf),
+        }
     }
 
     fn try_encode_udwf(&self, node: &WindowUDF, buf: &mut Vec<u8>) -> Result<()> {

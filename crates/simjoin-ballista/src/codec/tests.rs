@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use ballista_core::serde::BallistaPhysicalExtensionCodec;
 use datafusion::common::DataFusionError;
-use datafusion::physical_plan::{ExecutionPlan, displayable};
+use datafusion::physical_plan::{ExecutionPlan, collect, displayable};
 use datafusion::prelude::SessionContext;
 use datafusion_proto::physical_plan::{AsExecutionPlan, DefaultPhysicalProtoConverter};
 use datafusion_proto::protobuf::PhysicalPlanNode;
@@ -14,7 +14,7 @@ use super::messages::{
     OutputColumnNode, SimilarityJoinNode,
 };
 use super::*;
-use crate::{physical_codec, scheduler_session, session_config};
+use crate::{function_registry, physical_codec, scheduler_session, session_config};
 use datafusion_simjoin::SimJoinContextExt;
 use datafusion_simjoin::exec::{JoinInput, JoinMode};
 use datafusion_simjoin::families;
@@ -446,6 +446,25 @@ async fn lambdas_survive() {
     )
     .await;
     assert_eq!(told(&plan), told(&through_bytes(&ctx, &plan).unwrap()));
+}
+
+/// Window functions travel by name, with the literals among their arguments.
+#[tokio::test]
+async fn weights_of_collections_survive() {
+    let ctx = session().await;
+    for call in ["tfidf(toks)", "idf(toks)", "bm25_weights(toks)", "bm25_weights(toks, 0.5, 1)"] {
+        let query = format!("SELECT id, {call} OVER (PARTITION BY k) AS set FROM doc ORDER BY id");
+        let plan = planned(&ctx, &query).await;
+        let back = through_bytes(&ctx, &plan).unwrap();
+        assert_eq!(back.schema(), plan.schema());
+        let found = collect(back, ctx.task_ctx()).await.unwrap();
+        assert_eq!(found, collect(plan, ctx.task_ctx()).await.unwrap(), "{call}");
+    }
+    for function in functions::windows() {
+        let decoded = physical_codec().try_decode_udwf(function.name(), &[]).unwrap();
+        assert_eq!(decoded, function);
+        assert!(function_registry().window_functions.contains_key(function.name()));
+    }
 }
 
 #[tokio::test]
