@@ -92,7 +92,7 @@ mod tests;
 
 pub use simjoin_core::predicate;
 pub(crate) use simjoin_core::{
-    engine, error, memory, set, simd, string, top, tuning, util, values, vector,
+    engine, error, memory, set, simd, string, top, tuning, util, values, vector, weighted,
 };
 
 pub use config::SimJoinOptions;

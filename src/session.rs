@@ -21,7 +21,7 @@ use crate::engine::Origin;
 use crate::families::{Families, Member};
 use crate::functions::{
     self, ExpandCosineSimilarity, measure_of, metric_of, string_function_of, text_source,
-    vector_function,
+    vector_function, weighted_measure_of,
 };
 pub use crate::plan::recognise::unanalyzed::restored;
 use crate::plan::{
@@ -32,6 +32,7 @@ use crate::set::{Measure, SetFamily};
 use crate::sql::{restore_definition, rewrite_sql_with_dialect};
 use crate::string::{StringFamily, StringFunction};
 use crate::vector::{Metric, VectorFamily};
+use crate::weighted::{WeightedFamily, WeightedMeasure};
 
 /// Adds the functions, the options, the analyzer and optimizer rules and the query planner of the
 /// similarity join to a session under construction.
@@ -102,7 +103,7 @@ pub(crate) fn vectors() -> VectorFamily {
     family
 }
 
-/// The families of similarities of every session: sets of tokens, texts, and vectors.
+/// The families of similarities of every session: sets of tokens, weighted sets, texts, and vectors.
 pub fn families() -> Families {
     Families::new([
         Member {
@@ -112,6 +113,11 @@ pub fn families() -> Families {
                 let (text, tokenizer) = text_source(argument)?;
                 Some((text, Origin::Computed(Arc::new(tokenizer))))
             },
+        },
+        Member {
+            family: Arc::new(WeightedFamily),
+            function_of: |udf| weighted_measure_of(udf).map(WeightedMeasure::function),
+            source_of: |_, _| None,
         },
         Member {
             family: Arc::new(texts()),

@@ -1,4 +1,4 @@
-//! The functions of SQL: six similarity measures over lists read as sets, three tokenizers that
+//! The functions of SQL: six similarity measures over lists read as sets, five over weighted sets, three tokenizers that
 //! turn text into such lists, six distances and similarities of texts, the cosine
 //! similarity of vectors, three functions that make spellings of a text alike, one that tells how two texts differ, and
 //! the makers of weighted sets, of which three are window functions.
@@ -12,6 +12,7 @@
 //! tokenizer.rs      Tokenizer: their names
 //! tokenize.rs       TokenizerUdf: types, errors, evaluation
 //! token_lists.rs      q-grams, words and shingles of one row, appended to a List<Utf8>
+//! weighted.rs       WeightedUdf: similarities of weighted sets
 //! strings.rs        StringUdf: distances and similarities of two texts
 //! levenshtein.rs    LevenshteinUdf: DataFusion's function, quicker
 //! cosine.rs         CosineSimilarityUdf: 1 - DataFusion's cosine_distance
@@ -44,6 +45,7 @@ mod token_lists;
 mod tokenize;
 mod tokenizer;
 mod vectors;
+mod weighted;
 mod weights;
 
 #[cfg(test)]
@@ -68,10 +70,13 @@ pub use tokenize::TokenizerUdf;
 pub(crate) use tokenize::text_source;
 pub use tokenizer::Tokenizer;
 pub(crate) use vectors::{evaluate as vector_function, is_cosine_distance, metric_of};
+pub(crate) use weighted::weighted_measure_of;
+pub use weighted::{WeightedUdf, weighted_udf};
 pub use weights::{CollectionWeightsUdf, TokenCountsUdf, WeighUdf, Weighting};
 
 use crate::set::Measure;
 pub use crate::string::StringFunction;
+pub use crate::weighted::WeightedMeasure;
 
 static SIMILARITY: LazyLock<[Arc<ScalarUDF>; 6]> =
     LazyLock::new(|| Measure::ALL.map(|m| Arc::new(ScalarUDF::from(SimilarityUdf::new(m)))));
@@ -145,7 +150,8 @@ pub fn levenshtein() -> Arc<ScalarUDF> {
 pub fn all() -> Vec<Arc<ScalarUDF>> {
     let joined = SIMILARITY.iter().chain(TOKENIZERS.iter()).chain(STRINGS.iter());
     let others = [&*COSINE_SIMILARITY, &*EDIT_SCRIPT, &*TOKEN_COUNTS, &*WEIGH];
-    joined.chain(FOLDS.iter()).chain(others).map(Arc::clone).collect()
+    let joined = joined.chain(FOLDS.iter()).chain(others);
+    joined.map(Arc::clone).chain(WeightedMeasure::ALL.map(weighted_udf)).collect()
 }
 
 /// The function that makes spellings of a text alike.
@@ -223,9 +229,9 @@ pub mod expr_fn {
     use datafusion::logical_expr::{Expr, lit};
 
     use super::{
-        StringFunction, TextFold, Tokenizer, Weighting, cosine_similarity_udf, edit_script_udf,
-        fold_udf, similarity_udf, string_udf, token_counts_udf, tokenizer_udf, weigh_udf,
-        weighting_udwf,
+        StringFunction, TextFold, Tokenizer, WeightedMeasure, Weighting, cosine_similarity_udf,
+        edit_script_udf, fold_udf, similarity_udf, string_udf, token_counts_udf, tokenizer_udf,
+        weigh_udf, weighted_udf, weighting_udwf,
     };
     use crate::set::Measure;
 
@@ -267,6 +273,11 @@ pub mod expr_fn {
     /// The value of `measure` over two lists read as sets.
     pub fn similarity(measure: Measure, a: Expr, b: Expr) -> Expr {
         similarity_udf(measure).call(vec![a, b])
+    }
+
+    /// The value of a similarity of two weighted sets.
+    pub fn weighted_similarity(measure: WeightedMeasure, a: Expr, b: Expr) -> Expr {
+        weighted_udf(measure).call(vec![a, b])
     }
 
     /// `1 - cosine_distance(a, b)`, of two vectors

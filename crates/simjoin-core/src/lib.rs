@@ -54,6 +54,7 @@ pub mod tuning;
 pub mod util;
 pub mod values;
 pub mod vector;
+pub mod weighted;
 
 pub use engine::DeviceChoice;
 pub use error::{Error, Result};

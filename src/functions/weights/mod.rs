@@ -24,5 +24,6 @@ pub use collection::Weighting;
 pub use counts::TokenCountsUdf;
 #[cfg(test)]
 pub(super) use logarithm::log2_ratio;
+pub(in crate::functions) use sets::type_of;
 pub use weigh::WeighUdf;
 pub use window::CollectionWeightsUdf;

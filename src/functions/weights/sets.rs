@@ -18,7 +18,7 @@ fn fields(token: DataType) -> Fields {
 }
 
 /// The type of sets with weights for tokens of a type.
-pub(super) fn type_of(token: DataType) -> DataType {
+pub(in crate::functions) fn type_of(token: DataType) -> DataType {
     DataType::List(Arc::new(Field::new_list_field(DataType::Struct(fields(token)), true)))
 }
 

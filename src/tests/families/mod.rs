@@ -10,3 +10,4 @@ mod several;
 mod texts;
 mod vectors;
 mod vectors_on_device;
+mod weighted;

@@ -81,10 +81,14 @@ impl<M: RowMatcher> Encoding for M {
         let rows = parts.iter().map(|(encoder, _)| encoder.row_count()).sum();
         let elements = parts.iter().map(|(encoder, _)| encoder.element_count()).sum();
         let keys: usize = parts.iter().map(|(_, keys)| keys.size_in_bytes()).sum();
-        let finish = M::Values::footprint(rows, elements) + 2 * keys;
+        let beside: usize = parts.iter().map(|(encoder, _)| encoder.bytes_beside()).sum();
+        let finish = M::Values::footprint(rows, elements) + 2 * keys + UNITED * beside;
         Growth { finish, ..Growth::default() }
     }
 }
+
+/// The bytes that it takes to unite what contents hold beside their elements, in bytes of these.
+const UNITED: usize = 4;
 
 /// Rows that were added together: their part, and their places there.
 pub(super) type Push = (usize, Range<usize>);
@@ -113,6 +117,11 @@ impl<V: RowValues> RowEncoder<V> {
     /// The elements of the longest value.
     pub fn longest(&self) -> usize {
         self.longest as usize
+    }
+
+    /// The bytes of all contents beside their elements.
+    fn bytes_beside(&self) -> usize {
+        self.parts.iter().map(|part| part.content.bytes_beside()).sum()
     }
 
     fn size_in_bytes(&self) -> usize {
@@ -155,7 +164,10 @@ impl<V: RowValues> BuildEncoder for RowEncoder<V> {
         let lists = 2 * size_of::<ReadRows<V>>() * (self.parts.len() + 4)
             + 2 * size_of::<Push>() * (self.pushes.len() + 4);
         let of_parts: usize = self.parts.iter().map(ReadRows::size_in_bytes).sum();
-        let bytes = of_parts + footprint(row_room, room) + lists + 2 * keys.size_in_bytes();
+        let last = self.parts.last().filter(|_| has_room);
+        let growth = V::growth(&column, last.map(|part| &part.content));
+        let bytes =
+            of_parts + footprint(row_room, room) + growth + lists + 2 * keys.size_in_bytes();
         let bytes = (base + bytes + 64).max(self.reserved);
         reservation.try_grow(bytes - self.reserved)?;
         self.reserved = bytes;
@@ -241,12 +253,16 @@ fn finish<V: RowValues>(
         rows.filter_map(V::key).for_each(|key| *key = ids[*key as usize]);
     })?;
     let held: usize = encoders.iter().map(RowEncoder::size_in_bytes).sum();
+    let beside: usize = encoders.iter().map(RowEncoder::bytes_beside).sum();
     let rows: usize = encoders.iter().map(BuildEncoder::row_count).sum();
     let elements: usize = encoders.iter().map(RowEncoder::element_count).sum();
     let parts: usize = encoders.iter().map(|encoder| encoder.parts.len()).sum();
     // The lists of parts besides.
-    let bytes =
-        held + V::footprint(rows, elements) + of_parts + 2 * parts * size_of::<ReadRows<V>>();
+    let bytes = held
+        + V::footprint(rows, elements)
+        + UNITED * beside
+        + of_parts
+        + 2 * parts * size_of::<ReadRows<V>>();
     context.reserve(bytes)?;
     let read: Vec<ReadRows<V>> = encoders.into_iter().flat_map(|encoder| encoder.parts).collect();
     let FinishContext { self_join, threads, cancel, .. } = *context;
@@ -275,8 +291,9 @@ impl<V: RowValues> ProbeEncoder for RowProbeEncoder<V> {
         let column = V::column(input.values)?;
         let (rows, elements) = (input.values.len(), V::element_count(&column));
         let element_bytes = V::element_bytes(&column);
-        let bytes =
-            ReadRows::<V>::footprint(rows, elements, element_bytes) + V::footprint(rows, elements);
+        let bytes = ReadRows::<V>::footprint(rows, elements, element_bytes)
+            + V::footprint(rows, elements)
+            + V::growth(&column, None);
         reservation.try_resize(base + bytes)?;
         let mut batch = ReadRows::with_room(&column, rows, elements);
         batch.read_probes(&self.values, &column, input, keys)?;

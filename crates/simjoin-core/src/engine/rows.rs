@@ -46,6 +46,12 @@ pub trait RowValues: Debug + Clone + Send + Sync + 'static {
         0
     }
 
+    /// The bytes that `content`, or one without rows yet, may allocate beside its elements while the rows of a column
+    /// are read.
+    fn growth(_column: &Self::Column, _content: Option<&Self::Content>) -> usize {
+        0
+    }
+
     /// Room for some elements of a column.
     fn content(column: &Self::Column, elements: usize) -> Self::Content;
 
@@ -196,6 +202,11 @@ pub trait RowContent: Debug + Default + Send + Sync + 'static {
 
     /// Leaves the first elements.
     fn truncate(&mut self, count: usize);
+
+    /// The bytes allocated beside the elements.
+    fn bytes_beside(&self) -> usize {
+        0
+    }
 }
 
 impl RowContent for () {
@@ -254,7 +265,8 @@ impl<V: RowValues> ReadRows<V> {
 
     /// The bytes allocated.
     pub(super) fn size_in_bytes(&self) -> usize {
-        Self::footprint(self.rows.capacity(), self.content.room(), self.content.element_bytes())
+        let (rows, room) = (self.rows.capacity(), self.content.room());
+        Self::footprint(rows, room, self.content.element_bytes()) + self.content.bytes_beside()
     }
 
     /// The bytes of what was read.

@@ -15,6 +15,7 @@ mod avx512;
 mod bits;
 mod blocks;
 mod matrix;
+mod nibbles;
 mod portable;
 pub mod texts;
 
@@ -31,6 +32,7 @@ pub(crate) use matrix::Amx;
 #[cfg(test)]
 pub use matrix::Emulated;
 pub(crate) use matrix::{Matrix, MatrixUnit, TILE};
+pub use nibbles::Nibbles;
 pub(crate) use portable::Portable;
 
 /// A form of the kernels. A value of this type proves that the processor can run it.

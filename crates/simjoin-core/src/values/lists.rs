@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use arrow::array::{AnyDictionaryArray, Array, ArrayRef, AsArray};
-use arrow::buffer::NullBuffer;
+use arrow::buffer::{NullBuffer, ScalarBuffer};
 use arrow::datatypes::DataType;
 
 use crate::error::{Result, exec_err};
@@ -86,6 +86,17 @@ impl Lists {
     }
 
     /// The rows point into the dictionary's values.
+    /// Lists that end where `ends` says, after a leading 0, without their elements.
+    pub(crate) fn of_offsets(ends: Vec<i64>, nulls: Option<NullBuffer>) -> Self {
+        let (len, ends) = (ends.len() - 1, ScalarBuffer::from(ends));
+        Self {
+            elements: arrow::array::new_empty_array(&DataType::Null),
+            ranges: Ranges::Offsets64(arrow::buffer::OffsetBuffer::new(ends)),
+            nulls,
+            len,
+        }
+    }
+
     fn of_dictionary(array: &dyn AnyDictionaryArray) -> Result<Self> {
         let values = Self::try_new(array.values().as_ref())?;
         let keys = array.keys();

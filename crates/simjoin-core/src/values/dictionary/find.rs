@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::slots::{LongSlot, find_word, hash_bytes, hash_word};
-use super::{BLOCK, Dictionary, NO_ID};
+use super::{BLOCK, Dictionary, DictionaryKey, NO_ID};
 use crate::values::byte_tokens::{ByteTokens, pack};
 use crate::values::tokens::{IntegerToken, Tokens, signed_token, unsigned_token, with_byte_tokens};
 
@@ -18,6 +18,15 @@ impl Dictionary {
             });
         }
         self.find_valid(tokens, range, ids);
+    }
+
+    /// The id of another dictionary's token; [`NO_ID`] where it is not known.
+    pub(crate) fn find_key(&self, key: DictionaryKey<'_>) -> u32 {
+        match key {
+            DictionaryKey::Integer(token) => self.find_integer(token),
+            DictionaryKey::Word(word) => find_word(&self.words, word),
+            DictionaryKey::Bytes(bytes, hash) => self.find_long(bytes, hash),
+        }
     }
 
     fn find_valid(&self, tokens: &Tokens, range: Range<usize>, ids: &mut Vec<u32>) {
