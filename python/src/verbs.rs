@@ -7,7 +7,8 @@ use simjoin_session::host::Host;
 use simjoin_session::report::{PageWords, page};
 use simjoin_session::verbs::{
     AtThreshold, ComparedColumn, Direction, Evaluation, FOUND, Fold, How, Keep, Labels, Question,
-    ReportStatements, STEPS, Verb, VerbError, VerbTable, quoted, suggestion, thresholds_of_links,
+    ReportStatements, STEPS, Verb, VerbError, VerbTable, WeighedTables, quoted, suggestion,
+    thresholds_of_links,
 };
 
 use crate::errors::{ErrorClass, exception, of_engine, raise, warn};
@@ -134,6 +135,12 @@ async fn answer(host: &Host, name: &str, words: VerbWords) -> Result<Answer, Fai
         [only] => Some([only, only]),
         [] => None,
     };
+    let weighed = sides.map(|tables| WeighedTables::of(&question, tables)).transpose()?.flatten();
+    let made = Made::new(host, weighed.as_ref());
+    let sides = match &weighed {
+        Some(WeighedTables { tables: [left, right], .. }) => Some([left, right]),
+        None => sides,
+    };
     let verb = sides.map(|tables| Verb {
         question: &question,
         tables,
@@ -145,14 +152,39 @@ async fn answer(host: &Host, name: &str, words: VerbWords) -> Result<Answer, Fai
         let told_by = words.texts.get(2).map_or("place", String::as_str);
         labels.check(host.context(), told_by).await.map_err(Failure::Engine)??;
     }
-    let job = match (name, &verb) {
+    let mut job = match (name, &verb) {
         ("evaluate", asked) => evaluation(&words, &pairs, asked.as_ref())?,
         (_, Some(verb)) => job(name, verb, &words, &tables)?,
         (_, None) => {
             return Err(VerbError { text: format!("{name} has no table"), hint: None }.into());
         }
     };
-    run_job(host, job, &words).await
+    job.before.splice(0..0, weighed.map(|weighed| weighed.statements).unwrap_or_default());
+    let answer = run_job(host, job, &words).await;
+    // A frame has the rows of its tables.
+    drop(made);
+    answer
+}
+
+/// Tables of a call, which are gone after it.
+struct Made<'a> {
+    host: &'a Host,
+    names: Vec<String>,
+}
+
+impl<'a> Made<'a> {
+    fn new(host: &'a Host, weighed: Option<&WeighedTables>) -> Self {
+        Self { host, names: weighed.map(|weighed| weighed.made.clone()).unwrap_or_default() }
+    }
+}
+
+impl Drop for Made<'_> {
+    fn drop(&mut self) {
+        for name in &self.names {
+            // A statement that failed has made none.
+            let _ = self.host.context().deregister_table(quoted(name).as_str());
+        }
+    }
 }
 
 /// The statements of an evaluation.

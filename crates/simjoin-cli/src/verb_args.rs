@@ -108,7 +108,7 @@ pub struct QuestionArgs {
     #[arg(long, value_name = "NUMBER", allow_negative_numbers = true)]
     pub at_most: Option<f64>,
 
-    /// Measure: jaccard, dice, cosine, levenshtein, levenshtein_similarity, jaro_winkler, euclidean …
+    /// Measure: jaccard, dice, cosine, tfidf, levenshtein, levenshtein_similarity, jaro_winkler, euclidean …
     /// [default: jaccard, of vectors euclidean]
     #[arg(long, value_name = "NAME")]
     pub measure: Option<String>,

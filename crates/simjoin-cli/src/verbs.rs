@@ -9,8 +9,8 @@ use simjoin_session::report::PageWords;
 use simjoin_session::table::MaxRows;
 use simjoin_session::verbs::{
     COMPARED, Direction, Evaluation, FOUND, How, Labels, MARKED, Question, ROW, ReportStatements,
-    STEPS, Verb, VerbError, VerbTable, best_f1, count_of, have_common_rows, names, quoted,
-    suggestion_of, thresholds_of_links,
+    STEPS, Verb, VerbError, VerbTable, WeighedTables, best_f1, count_of, have_common_rows, names,
+    quoted, suggestion_of, thresholds_of_links,
 };
 
 use super::exec::Shell;
@@ -55,13 +55,20 @@ pub(super) async fn run(shell: &mut Shell, command: &VerbCommand) -> Result<(), 
         [only] => Some([only, only]),
         [] => None,
     };
+    let weighed = tables.map(|tables| WeighedTables::of(&question, tables));
+    let weighed = weighed.transpose().or_else(refuse)?.flatten();
+    let tables = match &weighed {
+        Some(WeighedTables { tables: [left, right], .. }) => Some([left, right]),
+        None => tables,
+    };
     let (id, show) = (id.as_ref(), show.as_deref());
     let told_by = id.map_or("row", |[id, _]| id.as_str());
     if let Some(labels) = labels.filter(|_| !command.run_args().explain) {
         labels.check(&shell.ctx, told_by).await?.or_else(refuse)?;
     }
     let verb = tables.map(|tables| Verb { question: &question, tables, id, show, labels });
-    run_verb(shell, command, verb.as_ref(), &loaded).await
+    let weigh = weighed.as_ref().map_or(&[][..], |weighed| &weighed.statements);
+    run_verb(shell, command, verb.as_ref(), (&loaded, weigh)).await
 }
 
 /// The tables of the files of a verb.
@@ -240,7 +247,7 @@ async fn run_verb(
     shell: &mut Shell,
     command: &VerbCommand,
     verb: Option<&Verb<'_>>,
-    loaded: &Loaded,
+    (loaded, weigh): (&Loaded, &[String]),
 ) -> Result<(), SessionError> {
     let run = command.run_args();
     let statements = match (command, verb) {
@@ -250,7 +257,8 @@ async fn run_verb(
             Err(VerbError { text: "there is no file to compare rows of".to_string(), hint: None })
         }
     };
-    let Statements { before, mut answer, beside, report } = statements.or_else(refuse)?;
+    let Statements { mut before, mut answer, beside, report } = statements.or_else(refuse)?;
+    before.splice(0..0, weigh.iter().cloned());
     if run.explain {
         let written = |sql: String, file: Option<&Path>| match file {
             Some(file) if report.is_none() => copy(&sql, file),

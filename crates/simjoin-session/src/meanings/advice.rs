@@ -92,7 +92,7 @@ pub(crate) const RATIOS: &str = "of words, jaccard(word_tokens(a), word_tokens(b
      containment(word_tokens(a), word_tokens(b)); of characters, jaccard(qgrams(a, 3), qgrams(b, 3)) or \
      indel_similarity(a, b), which is rapidfuzz's ratio in 0 … 1";
 
-pub(crate) const WEIGHTS: &str = "tokens have no weights: jaccard(word_tokens(a), word_tokens(b)) counts each of them \
+pub(crate) const WEIGHTS: &str = "XX jaccard(word_tokens(a), word_tokens(b)) counts each of them \
      once";
 
 pub(crate) const ACCENTS: &str = "unaccent(text) drops accents, casefold(text) folds case, normalize(text, 'NFC') gives \

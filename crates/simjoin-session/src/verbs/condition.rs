@@ -6,6 +6,7 @@ use super::compared::{ComparedColumn, Question};
 use super::kinds::{ColumnKind, is_text};
 use super::measures::{EQUAL, NamedMeasure, USUAL_TOKENIZER, Values, tokens_of};
 use super::table::{VerbTable, folded_name};
+use super::weights::{Weighing, weights_name};
 use super::{Result, VerbError, quoted};
 
 /// The score of a compared column.
@@ -17,6 +18,8 @@ pub(super) struct Score {
     values: [String; 2],
     /// The values of both sides that the measure's function takes.
     sides: [String; 2],
+    /// The weights of the tokens, where the values have none of their own.
+    weighing: Option<Weighing>,
     /// The tokenizer, where texts become sets or may do so.
     tokenizer: Option<String>,
     is_folded: bool,
@@ -40,11 +43,7 @@ impl Condition {
         [left, right]: [&VerbTable; 2],
         is_needed: bool,
     ) -> Result<Self> {
-        let is_weighted = question.is_weighted();
-        let is_folded = !question.fold.is_empty();
-        let score =
-            |column: &ComparedColumn| Score::of(column, [left, right], is_weighted, is_folded);
-        let scores = question.on.iter().map(score).collect::<Result<Vec<_>>>()?;
+        let scores = Score::of_question(question, [left, right])?;
         if scores.iter().all(|score| score.measure == &EQUAL) {
             return Err(VerbError::with_hint(
                 "no column is compared by a similarity",
@@ -105,6 +104,9 @@ impl Condition {
                     (false, Some(usual)) => {
                         format!("similarities are above 0, up to 1: {flag} {usual}")
                     }
+                    (false, None) if only.measure.values == Values::Weighted => {
+                        format!("{name} adds products of weights: {flag} is above 0")
+                    }
                     (false, None) => format!("{name} counts common elements: {flag} 1 and more"),
                 },
             ));
@@ -113,7 +115,12 @@ impl Condition {
             Some(bound) if is_needed || own.is_some() => Ok(Some(bound)),
             None if is_needed => Err(VerbError::with_hint(
                 format!("{name} has no default threshold"),
-                format!("give {flag}, such as {flag} 2"),
+                match only.measure.similarity {
+                    Some(similarity) if only.measure.values == Values::Weighted => format!(
+                        "it adds products of weights, which is for nearest rows; --measure {similarity} is at most 1"
+                    ),
+                    _ => format!("give {flag}, such as {flag} 2"),
+                },
             )),
             _ => Ok(None),
         }
@@ -254,24 +261,38 @@ impl Condition {
 }
 
 impl Score {
+    /// The scores of the columns that a question compares.
+    pub(super) fn of_question(question: &Question, tables: [&VerbTable; 2]) -> Result<Vec<Self>> {
+        let numbered = question.on.iter().enumerate();
+        numbered.map(|(place, column)| Self::of(question, (place, column), tables)).collect()
+    }
+
     fn of(
-        column: &ComparedColumn,
+        question: &Question,
+        (place, column): (usize, &ComparedColumn),
         tables: [&VerbTable; 2],
-        is_weighted: bool,
-        is_folded: bool,
     ) -> Result<Self> {
+        let (is_weighted, is_folded) = (question.is_weighted(), !question.fold.is_empty());
         let [left, right] = tables;
         let (of_left, of_right) = (left.column(&column.left)?, right.column(&column.right)?);
         let kinds = [of_left, of_right].map(|(_, data_type)| ColumnKind::of(data_type));
         let name = column.measure.as_deref();
         let are_texts = kinds.map(|kind| kind == ColumnKind::Text);
-        if name != Some(EQUAL.name) && are_texts[0] != are_texts[1] {
+        let are_weighted = kinds.map(|kind| kind == ColumnKind::Weighted);
+        let way = match () {
+            () if are_texts[0] != are_texts[1] => Some("both are texts, or both are lists"),
+            () if are_weighted[0] != are_weighted[1] => Some(
+                "both are weighted sets, or neither is; tfidf(list) OVER () weighs the tokens of lists",
+            ),
+            () => None,
+        };
+        if let Some(way) = way.filter(|_| name != Some(EQUAL.name)) {
             return Err(VerbError::with_hint(
                 format!(
                     "the columns {} ({}) and {} ({}) do not compare",
                     column.left, of_left.1, column.right, of_right.1
                 ),
-                "both are texts, or both are lists",
+                way,
             ));
         }
         let kind = match kinds.contains(&ColumnKind::Vector) {
@@ -279,7 +300,7 @@ impl Score {
             false => kinds[0],
         };
         let measure = NamedMeasure::find(name, kind, &column.left, is_weighted)?;
-        let cuts = measure.values == Values::Sets && kind == ColumnKind::Text;
+        let cuts = measure.values.are_of_sets() && kind == ColumnKind::Text;
         if let Some(tokenizer) = &column.tokenizer
             && !cuts
         {
@@ -297,10 +318,25 @@ impl Score {
             true => tokens_of(column.tokenizer.as_deref(), value),
             false => Ok(value.clone()),
         };
+        let mut sides = [side(&values[0])?, side(&values[1])?];
+        let mut weighing = None;
+        if measure.values.are_weighted() && kind != ColumnKind::Weighted {
+            let is_one = left.name() == right.name() && of_left.0 == of_right.0;
+            if !cuts {
+                check_lists(measure, of_left, of_right)?;
+            }
+            let names = [0, 1].map(|side| weights_name(place, side, is_one));
+            let tokens = std::mem::replace(
+                &mut sides,
+                [0, 1].map(|side| format!("{{}}.{}", quoted(&names[side]))),
+            );
+            weighing = Some(Weighing { place, tokens, names, is_one });
+        }
         Ok(Self {
             measure,
             kind,
-            sides: [side(&values[0])?, side(&values[1])?],
+            sides,
+            weighing,
             values,
             tokenizer: column.tokenizer.clone(),
             is_folded: is_folded && kind == ColumnKind::Text,
@@ -325,7 +361,7 @@ impl Score {
     /// The name of the measure, with the tokenizer of texts.
     pub(super) fn measure_name(&self) -> String {
         let name = self.measure.name;
-        match self.measure.values == Values::Sets && self.kind == ColumnKind::Text {
+        match self.measure.values.are_of_sets() && self.kind == ColumnKind::Text {
             true => format!("{name} of {}", self.tokenizer.as_deref().unwrap_or(USUAL_TOKENIZER)),
             false => name.to_string(),
         }
@@ -341,6 +377,7 @@ impl Score {
             let column = format!("{}.{}", tables[side], quoted(&self.columns[side]));
             match self.kind {
                 ColumnKind::Text | ColumnKind::Other => column,
+                ColumnKind::Weighted => told_size(&column),
                 _ => format!("array_to_string({column}, ' ')"),
             }
         })
@@ -370,7 +407,7 @@ impl Score {
             }
             ColumnKind::Set => Some([left, right]),
             ColumnKind::Integers | ColumnKind::IntegerVector
-                if self.measure.values == Values::Sets =>
+                if self.measure.values.are_of_sets() =>
             {
                 Some([left, right])
             }
@@ -388,6 +425,9 @@ impl Score {
             Values::Sets => self.sets(tables)?,
             Values::Texts => self.texts(tables),
             Values::Vectors if self.measure.values == Values::Vectors => Some(self.sides(tables)),
+            Values::Weighted | Values::Rarity if self.measure.values.are_weighted() => {
+                Some(self.sides(tables))
+            }
             _ => None,
         };
         Ok(sides.map(|[left, right]| {
@@ -400,6 +440,11 @@ impl Score {
                 _ => value,
             }
         }))
+    }
+
+    /// The weights of the tokens, where the verb has to find them.
+    pub(super) fn weighing(&self) -> Option<&Weighing> {
+        self.weighing.as_ref()
     }
 
     fn sides(&self, tables: [&str; 2]) -> [String; 2] {
@@ -448,6 +493,29 @@ impl Score {
             false => format!("{weight:?} * coalesce({value}, 0.0)"),
         }
     }
+}
+
+/// Checks that lists of two columns can be weighed together.
+fn check_lists(
+    measure: &NamedMeasure,
+    (left, of_left): (&str, &DataType),
+    (right, of_right): (&str, &DataType),
+) -> Result<()> {
+    if of_left == of_right {
+        return Ok(());
+    }
+    Err(VerbError::with_hint(
+        format!(
+            "{} weighs the tokens of {left} and of {right} together, and they are {of_left} and {of_right}",
+            measure.name
+        ),
+        "cast one column to the type of the other",
+    ))
+}
+
+/// The size of a weighted set in words, as it has no text.
+pub(super) fn told_size(set: &str) -> String {
+    format!("array_length({set}) || ' weighted tokens'")
 }
 
 /// A number as SQL has it.

@@ -1,6 +1,7 @@
 //! The kinds of columns, by what their values are.
 
 use arrow::datatypes::DataType;
+use simjoin_core::weighted::is_weighted_set;
 
 /// The kind of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -8,6 +9,8 @@ pub(super) enum ColumnKind {
     Text,
     /// Lists of texts or bytes.
     Set,
+    /// Lists of tokens with weights.
+    Weighted,
     /// Lists of floats.
     Vector,
     /// Lists of integers, which are sets or vectors.
@@ -42,6 +45,7 @@ impl ColumnKind {
             elements if elements.is_string() || elements.is_binary() || elements.is_null() => {
                 Self::Set
             }
+            DataType::Struct(_) if is_weighted_set(data_type) => Self::Weighted,
             _ => Self::Other,
         }
     }
@@ -52,11 +56,13 @@ pub(super) fn is_text(data_type: &DataType) -> bool {
     ColumnKind::of(data_type) == ColumnKind::Text
 }
 
-/// The family of the columns of a type: "text", "set", "integers" (a set or a vector), "vector" or "other".
+/// The family of the columns of a type: "text", "set", "weighted", "integers" (a set or a vector), "vector" or
+/// "other".
 pub fn family(data_type: &DataType) -> &'static str {
     match ColumnKind::of(data_type) {
         ColumnKind::Text => "text",
         ColumnKind::Set => "set",
+        ColumnKind::Weighted => "weighted",
         ColumnKind::Vector => "vector",
         ColumnKind::Integers | ColumnKind::IntegerVector => "integers",
         ColumnKind::Other => "other",

@@ -10,11 +10,27 @@ use datafusion_simjoin::functions::Tokenizer;
 pub(super) enum Values {
     /// Sets: lists, or texts cut into tokens.
     Sets,
+    /// Weighted sets, or sets whose tokens are weighted by their rarity.
+    Weighted,
+    /// Sets whose tokens are weighted by their rarity.
+    Rarity,
     /// Texts as they are.
     Texts,
     Vectors,
     /// Values of any type, which are equal or not.
     Any,
+}
+
+impl Values {
+    /// Whether the values are sets, with weights or without.
+    pub(super) fn are_of_sets(self) -> bool {
+        self == Self::Sets || self.are_weighted()
+    }
+
+    /// Whether the measure's function takes weighted sets.
+    pub(super) fn are_weighted(self) -> bool {
+        matches!(self, Self::Weighted | Self::Rarity)
+    }
 }
 
 /// A function that compares two values.
@@ -63,7 +79,7 @@ const fn distance(name: &'static str, function: &'static str, values: Values) ->
 pub(super) const EQUAL: NamedMeasure = similarity("equal", "equal", Values::Any, 1.0);
 
 /// All others.
-const MEASURES: [NamedMeasure; 21] = [
+const MEASURES: [NamedMeasure; 27] = [
     similarity("jaccard", "jaccard", Values::Sets, 0.8),
     similarity("dice", "dice", Values::Sets, 0.8),
     similarity("cosine", "set_cosine", Values::Sets, 0.8),
@@ -77,6 +93,19 @@ const MEASURES: [NamedMeasure; 21] = [
         threshold: None,
         similarity: Some("overlap_coefficient"),
         ..similarity("overlap", "overlap", Values::Sets, 1.0)
+    },
+    similarity("tfidf", "weighted_cosine", Values::Rarity, 0.8),
+    similarity("weighted_jaccard", "weighted_jaccard", Values::Weighted, 0.8),
+    similarity("weighted_dice", "weighted_dice", Values::Weighted, 0.8),
+    similarity("weighted_cosine", "weighted_cosine", Values::Weighted, 0.8),
+    NamedMeasure {
+        is_symmetric: false,
+        ..similarity("weighted_containment", "weighted_containment", Values::Weighted, 0.8)
+    },
+    NamedMeasure {
+        threshold: None,
+        similarity: Some("weighted_cosine"),
+        ..similarity("weighted_overlap", "weighted_overlap", Values::Weighted, 1.0)
     },
     distance("levenshtein", "levenshtein", Values::Texts),
     distance("damerau_levenshtein", "damerau_levenshtein", Values::Texts),
@@ -105,7 +134,8 @@ pub struct MeasureWords {
     pub name: &'static str,
     /// The function of SQL.
     pub function: &'static str,
-    /// The values: "set", "string" or "vector".
+    /// The values: "set", "weighted" (sets or weighted sets), "rarity" (sets whose tokens are weighted), "string" or
+    /// "vector".
     pub family: &'static str,
     /// Whether lesser values are better.
     pub is_distance: bool,
@@ -124,6 +154,8 @@ pub fn measures() -> Vec<MeasureWords> {
         function: measure.function,
         family: match measure.values {
             Values::Sets => "set",
+            Values::Weighted => "weighted",
+            Values::Rarity => "rarity",
             Values::Texts => "string",
             Values::Vectors => "vector",
             Values::Any => "any",
@@ -140,11 +172,12 @@ impl NamedMeasure {
     /// The measures of a kind of columns.
     fn of_kind(kind: ColumnKind) -> impl Iterator<Item = &'static Self> {
         let serves = move |values: Values| match kind {
-            ColumnKind::Text => matches!(values, Values::Sets | Values::Texts),
-            ColumnKind::Set => values == Values::Sets,
+            ColumnKind::Text => values.are_of_sets() || values == Values::Texts,
+            ColumnKind::Set => values.are_of_sets(),
+            ColumnKind::Weighted => values == Values::Weighted,
             ColumnKind::Vector => values == Values::Vectors,
             ColumnKind::Integers | ColumnKind::IntegerVector => {
-                matches!(values, Values::Sets | Values::Vectors)
+                values.are_of_sets() || values == Values::Vectors
             }
             ColumnKind::Other => false,
         };
@@ -192,7 +225,11 @@ impl NamedMeasure {
                 "--measure euclidean or cosine compares vectors, --measure jaccard the sets of their elements",
             ));
         }
-        let usual = if kind == ColumnKind::Vector { "euclidean" } else { "jaccard" };
+        let usual = match kind {
+            ColumnKind::Vector => "euclidean",
+            ColumnKind::Weighted => "weighted_cosine",
+            _ => "jaccard",
+        };
         let name = name.unwrap_or(match is_weighted && kind == ColumnKind::Vector {
             true => "cosine",
             false => usual,

@@ -3,6 +3,7 @@
 //! ```text
 //! words of the user ─► compared: columns, measures, weights ─┐
 //! tables (their columns and types) ──────────────────────────┴─► condition ─► statements: SQL
+//!                                                                    └─► weights: tables with weighted sets
 //! ```
 //!
 //! A table has the columns of its source and, behind them, the [number](ROW) of each row. The statements name the
@@ -27,6 +28,7 @@ mod table;
 mod tests;
 mod thresholds;
 mod values;
+mod weights;
 
 pub use answers::{best_f1, have_common_rows, suggestion_of, thresholds_of_links};
 pub use compare::COMPARED;
@@ -47,6 +49,7 @@ pub use table::VerbTable;
 use thresholds::PAIRS;
 pub use thresholds::{AtThreshold, STEPS, suggestion};
 pub use values::count_of;
+pub use weights::WeighedTables;
 
 use datafusion::prelude::SessionContext;
 

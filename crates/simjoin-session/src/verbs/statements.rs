@@ -5,7 +5,8 @@ use std::fmt;
 use arrow::datatypes::DataType;
 
 use super::compared::{Question, unquoted};
-use super::condition::Condition;
+use super::condition::{Condition, told_size};
+use super::kinds::ColumnKind;
 use super::labels::Labels;
 use super::table::VerbTable;
 use super::{ROW, Result, VerbError, quoted};
@@ -119,9 +120,11 @@ impl Verb<'_> {
                 .map(|column| self.tables[side].column(column.of_side(side)));
             let values = columns.map(|column| {
                 let (name, data_type) = column?;
-                Ok(match data_type.is_nested() {
-                    true => format!("array_to_string({rows}.{}, ' ')", quoted(name)),
-                    false => format!("{rows}.{}", quoted(name)),
+                let value = format!("{rows}.{}", quoted(name));
+                Ok(match data_type {
+                    sets if ColumnKind::of(sets) == ColumnKind::Weighted => told_size(&value),
+                    lists if lists.is_nested() => format!("array_to_string({value}, ' ')"),
+                    _ => value,
                 })
             });
             Ok(values.collect::<Result<Vec<_>>>()?.join(", ' | ', "))

@@ -30,6 +30,11 @@ impl VerbTable {
         Self { told: told.into(), ..self }
     }
 
+    /// The table with further columns, which has another name.
+    pub(super) fn named(&self, name: String) -> Self {
+        Self { name, ..self.clone() }
+    }
+
     /// The name in messages.
     pub(super) fn told_name(&self) -> &str {
         &self.told
