@@ -116,16 +116,18 @@ class Job:
             families.append(native.families()[number])
             types.append(native.columns()[number][1])
         is_equality = column.weight is not None and options.measure == EQUAL.function
-        if not is_equality and families[0] != families[1] and "text" in families:
+        differs = not is_equality and families[0] != families[1]
+        if differs and ("text" in families or "weighted" in families):
+            way = "texts, or both are lists" if "text" in families else "weighted sets, or neither is"
             raise PlanError(
                 f"the columns {names[0]} ({types[0]}) and {names[1]} ({types[1]}) do not compare",
-                "both are texts, or both are lists",
+                f"both are {way}",
             )
         family = "vector" if "vector" in families else families[0]
         name, measure = measure_of(options, family, names[0], types[0], column.weight)
         if options.tokenizer is not None:
             _check_tokenizer(measure, family, f"{names[0]} ({types[0]})")
-        if measure.family == "set":
+        if measure.family in ("set", "weighted", "rarity"):
             for side in range(1 if tables[0] == tables[1] else 2):
                 # Rows of zeros and ones look like sets of two, and mean the places of the ones.
                 if families[side] == "integers" and natives[side].has_only_bits(own):

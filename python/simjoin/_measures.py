@@ -17,7 +17,8 @@ class Measure:
     #: Of the engine.
     name: str
     function: str
-    #: "set", "string" or "vector".
+    #: "set", "weighted" (sets with weights, or tokens that the verb weighs), "rarity" (tokens that
+    #: the verb weighs), "string" or "vector".
     family: str
     is_distance: bool = False
     #: The threshold where none is given.
@@ -40,6 +41,9 @@ def _of_family(family: str) -> dict[str, Measure]:
 
 
 _SETS = _of_family("set")
+_WEIGHTED = _of_family("weighted")
+#: Of sets whose tokens have no weights yet.
+_TOKENS = _SETS | _of_family("rarity") | _WEIGHTED
 _STRINGS = _of_family("string")
 _VECTORS = _of_family("vector")
 #: The distance, where no least similarity asks for the similarity.
@@ -69,12 +73,14 @@ def measure_of(
     """
     if weight is not None and options.measure == "equal":
         return "equal", EQUAL
-    name = options.measure or ("euclidean" if family == "vector" else "jaccard")
+    usual = {"vector": "euclidean", "weighted": "weighted_cosine"}
+    name = options.measure or usual.get(family, "jaccard")
     families = {
-        "text": _SETS | _STRINGS,
-        "set": _SETS,
+        "text": _TOKENS | _STRINGS,
+        "set": _TOKENS,
+        "weighted": _WEIGHTED,
         "vector": _VECTORS,
-        "integers": _VECTORS | _SETS,
+        "integers": _VECTORS | _TOKENS,
     }
     if family not in families:
         way = "" if weight is None else f"give ('equal', {weight}) to compare as they are; "
@@ -83,7 +89,8 @@ def measure_of(
         )
     measure = families[family].get(name)
     if measure is None:
-        noun = {"vector": "vectors", "text": "texts"}.get(family, "sets")
+        nouns = {"vector": "vectors", "text": "texts", "weighted": "weighted sets"}
+        noun = nouns.get(family, "sets")
         known = list(families[family])
         if weight is not None:
             known = [

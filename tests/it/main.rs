@@ -38,6 +38,7 @@ mod cli_signals;
 mod cli_terminal;
 mod cli_text_files;
 mod cli_verbs;
+mod cli_weighted_verbs;
 mod cluster;
 mod counts;
 mod data;

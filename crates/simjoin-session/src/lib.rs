@@ -5,13 +5,13 @@
 //!               │
 //! text ─► prepare: parse ─► statement (plan) ─► folders, writes, tables (checks, limits) ─► frame
 //!               │                                                              │
-//!            errors ─► hints, meanings                              warnings, tokenizers
+//!            errors ─► hints, meanings                              warnings, tokenizers, scales
 //! ```
 //!
 //! [`session`] builds a session from [`args`]. [`prepare`] brings a text to frames that can run: it
 //! plans ([`statement`]), keeps the [`order`] of rows, checks what is read and written ([`folders`],
 //! [`writes`], [`spill_folders`]), counts tables in memory ([`tables`]) against the [`limits`], and
-//! looks for probable mistakes ([`warnings`], [`tokenizers`], [`nan`]). [`errors`] turns an error into
+//! looks for probable mistakes ([`warnings`], [`tokenizers`], [`scales`], [`nan`]). [`errors`] turns an error into
 //! one line and a hint ([`hints`], [`meanings`]). [`analyze`] explains the time of a plan that has run
 //! ([`phases`], [`summary`]); [`progress`] tells how far it is; [`table`] lays out rows, without
 //! characters that a terminal would obey ([`escape`]). [`verbs`] writes the statements of whole jobs over tables, [`report`] a page
@@ -48,6 +48,7 @@ pub mod progress;
 pub mod reads;
 pub mod report;
 mod runtime;
+pub mod scales;
 pub mod session;
 pub mod size;
 pub mod spill_folders;

@@ -135,6 +135,9 @@ mod tests {
             ("nfc_normalize NORMALIZE_AND_CASEFOLD normalizeUTF8NFC", "normalize(text, 'NFC')"),
             ("lcase fold_case", "casefold(text)"),
             ("date_diff DATEDIFF", "a.d - b.d"),
+            ("tf_idf tfidf idf", "tfidf(word_tokens(x)) OVER ()"),
+            ("bm25 BM25", "NEAREST 5 BY SIMILARITY weighted_overlap"),
+            ("ruzicka weightedJaccard", "weighted_jaccard(a.w, b.w)"),
         ] {
             for name in names.split(' ') {
                 let advice = of_function(name);
@@ -241,7 +244,28 @@ mod tests {
         (advice::SOUNDS, "levenshtein(a.s, b.s) <= 2", "… ON {}"),
         (advice::RATIOS, "jaccard(word_tokens(a), word_tokens(b))", "SELECT {} FROM x"),
         (advice::RATIOS, "indel_similarity(a, b)", "SELECT {} FROM x"),
-        (advice::WEIGHTS, "jaccard(word_tokens(a), word_tokens(b))", "SELECT {} FROM x"),
+        (advice::RARITY, "tfidf(word_tokens(x)) OVER ()", "SELECT {} FROM (SELECT s AS x FROM t)"),
+        (advice::RARITY, "idf(word_tokens(x)) OVER ()", "SELECT {} FROM (SELECT s AS x FROM t)"),
+        (advice::RARITY, "ON weighted_cosine(a.w, b.w) >= 0.8", "… {}"),
+        (
+            advice::BM25,
+            "bm25_weights(word_tokens(x)) OVER ()",
+            "SELECT {} FROM (SELECT s AS x FROM t)",
+        ),
+        (advice::BM25, "token_counts(word_tokens(q))", "SELECT {} FROM (SELECT s AS q FROM t)"),
+        (
+            advice::BM25,
+            "FROM a SIMJOIN b NEAREST 5 BY SIMILARITY weighted_overlap(a.w, b.w)",
+            "WITH a AS (SELECT * FROM t), b AS (SELECT * FROM t) SELECT a.id {}",
+        ),
+        (advice::WEIGHTS, "ON weighted_jaccard(a.w, b.w) >= 0.8", "… {}"),
+        (advice::WEIGHTS, "token_counts(list)", "SELECT {} FROM (SELECT toks AS list FROM t)"),
+        (
+            advice::WEIGHTS,
+            "weigh(list, weights)",
+            "SELECT {} FROM (SELECT toks AS list, bits AS weights FROM t)",
+        ),
+        (advice::WEIGHTS, "tfidf(list) OVER ()", "SELECT {} FROM (SELECT toks AS list FROM t)"),
         (
             advice::ACCENTS,
             "ON levenshtein(unaccent(casefold(a.s)), unaccent(casefold(b.s))) <= 1",
@@ -259,7 +283,7 @@ mod tests {
         let ctx = SessionContext::new_with_state(install(builder).unwrap().build());
         for sql in [
             "CREATE TABLE t AS SELECT 1 AS id, 'name' AS s, ['x', 'y'] AS toks, [1, 2] AS bits, \
-             [0.5, 0.25] AS v, DATE '2026-11-28' AS d",
+             [0.5, 0.25] AS v, DATE '2026-11-28' AS d, token_counts(['x', 'y']) AS w",
             "CREATE TABLE x AS SELECT 'some' AS a, 'text' AS b, 'some text' AS text",
             "CREATE TABLE l AS SELECT [1, 2] AS a, [2, 3] AS b",
             "CREATE TABLE p AS SELECT [1.0, 2.0] AS a, [2.0, 3.0] AS b",

@@ -16,7 +16,7 @@ use super::errors::SessionError;
 use super::limits::Limits;
 use super::tables::{GatheredStatement, Tables};
 use super::threads::stack_for_trees;
-use super::{cluster, folders, spill_folders, statement, tokenizers, warnings, writes};
+use super::{cluster, folders, scales, spill_folders, statement, tokenizers, warnings, writes};
 use datafusion_simjoin::internals::session::restored;
 use datafusion_simjoin::sql::{check_depth, parse_sql_at_line};
 use simjoin_files as files;
@@ -138,6 +138,7 @@ pub async fn prepare(
     warnings.extend(warnings::of_vectors(&plan));
     warnings.extend(warnings::of_divisions(&plan));
     warnings.extend(warnings::of_bands(&plan));
+    warnings.extend(scales::of_windows(&plan));
     writes::check_columns(&plan)?;
     Ok(Some(PreparedStatement { frame: DataFrame::new(state, plan), warnings, gathered }))
 }

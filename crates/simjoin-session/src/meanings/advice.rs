@@ -92,8 +92,17 @@ pub(crate) const RATIOS: &str = "of words, jaccard(word_tokens(a), word_tokens(b
      containment(word_tokens(a), word_tokens(b)); of characters, jaccard(qgrams(a, 3), qgrams(b, 3)) or \
      indel_similarity(a, b), which is rapidfuzz's ratio in 0 … 1";
 
-pub(crate) const WEIGHTS: &str = "XX jaccard(word_tokens(a), word_tokens(b)) counts each of them \
-     once";
+pub(crate) const RARITY: &str = "tfidf(word_tokens(x)) OVER () weighs words by their rarity among all rows; so does \
+     idf(word_tokens(x)) OVER (), without their number. Rows of two tables are weighed together, after UNION ALL. \
+     Weighted sets are compared by weighted_cosine: ON weighted_cosine(a.w, b.w) >= 0.8";
+
+pub(crate) const BM25: &str = "bm25_weights(word_tokens(x)) OVER () are the weights of BM25 of each row's words, \
+     token_counts(word_tokens(q)) the words of a query; the best rows are FROM a SIMJOIN b NEAREST 5 BY SIMILARITY \
+     weighted_overlap(a.w, b.w)";
+
+pub(crate) const WEIGHTS: &str = "weighted sets are compared by weighted_jaccard, weighted_dice, weighted_cosine and \
+     weighted_containment: ON weighted_jaccard(a.w, b.w) >= 0.8; token_counts(list), weigh(list, weights) and \
+     tfidf(list) OVER () make them";
 
 pub(crate) const ACCENTS: &str = "unaccent(text) drops accents, casefold(text) folds case, normalize(text, 'NFC') gives \
      one form to letters with marks: ON levenshtein(unaccent(casefold(a.s)), unaccent(casefold(b.s))) <= 1";

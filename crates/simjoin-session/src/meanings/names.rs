@@ -3,7 +3,7 @@
 use super::advice::*;
 
 /// Names in lower case without underscores, and the advice for them.
-pub(super) const FUNCTIONS: [(&[&str], &str); 30] = [
+pub(super) const FUNCTIONS: [(&[&str], &str); 32] = [
     (
         &[
             "damerau",
@@ -264,7 +264,19 @@ pub(super) const FUNCTIONS: [(&[&str], &str); 30] = [
         ],
         RATIOS,
     ),
-    (&["bm25", "idf", "tfidf", "weightedjaccard"], WEIGHTS),
+    (&["inversedocumentfrequency", "idf", "tfidf", "tfidfvectorizer"], RARITY),
+    (&["bm25", "bm25weights", "matchbm25", "okapibm25"], BM25),
+    (
+        &[
+            "multisetjaccard",
+            "ruzicka",
+            "ruzickasimilarity",
+            "weightedcosinesimilarity",
+            "weightedjaccard",
+            "weightedjaccardsimilarity",
+        ],
+        WEIGHTS,
+    ),
     (
         &[
             "asciifolding",

@@ -113,3 +113,65 @@ fn a_threshold_is_suggested_where_groups_or_pairs_grow() {
     assert_eq!(suggestion(&steps(&[(1.0, 9, 2), (0.9, 12, 3), (0.8, 9, 4)])), None);
     assert_eq!(suggestion(&[]), None);
 }
+
+#[test]
+fn tokens_are_weighed_by_one_window() {
+    let [ours, theirs] = ["ours", "theirs"].map(|name| table().named(name.into()));
+    let on = ["name".to_string()];
+    let question = Question::parse(&on, Some("tfidf"), Some("words"), &[]).unwrap();
+    let of_one = WeighedTables::of(&question, [&ours, &ours]).unwrap().unwrap();
+    assert_eq!(
+        of_one.statements,
+        [
+            "CREATE TABLE \"__simjoin_weighed_ours\" AS SELECT t.*, tfidf(word_tokens(t.\"name\")) OVER () AS \
+          \"__simjoin_weights_0\" FROM \"ours\" t ORDER BY t.__simjoin_row"
+        ]
+    );
+    let [left, right] = &of_one.tables;
+    let verb =
+        |question, tables| Verb { question, tables, id: None, show: Some(&[]), labels: None };
+    assert_eq!(
+        verb(&question, [left, right]).pairs().unwrap(),
+        "SELECT a.__simjoin_row AS \"left\", b.__simjoin_row AS \"right\", \
+         weighted_cosine(a.\"__simjoin_weights_0\", b.\"__simjoin_weights_0\") AS \"score\" \
+         FROM \"__simjoin_weighed_ours\" a SIMJOIN \"__simjoin_weighed_ours\" b \
+         ON weighted_cosine(a.\"__simjoin_weights_0\", b.\"__simjoin_weights_0\") >= 0.8 \
+         AND a.__simjoin_row < b.__simjoin_row ORDER BY a.__simjoin_row, b.__simjoin_row"
+    );
+    let of_two = WeighedTables::of(&question, [&ours, &theirs]).unwrap().unwrap();
+    assert_eq!(
+        of_two.statements[0],
+        "CREATE TABLE \"__simjoin_weights_of_ours\" AS SELECT side, row, tfidf(t0) OVER () AS w0 FROM (\
+         SELECT 0 AS side, t.__simjoin_row AS row, word_tokens(t.\"name\") AS t0 FROM \"ours\" t UNION ALL \
+         SELECT 1 AS side, t.__simjoin_row AS row, word_tokens(t.\"name\") AS t0 FROM \"theirs\" t)"
+    );
+    assert_eq!(of_two.statements.len(), 4, "{:?}", of_two.statements);
+    let plain = question_of("jaccard");
+    assert!(WeighedTables::of(&plain, [&ours, &theirs]).unwrap().is_none());
+    // Two columns of one table have one scale, too.
+    let crossed = Question::parse(&["name=\"last, first\"".to_string()], Some("tfidf"), None, &[]);
+    let crossed = WeighedTables::of(&crossed.unwrap(), [&ours, &ours]).unwrap().unwrap();
+    let made = &crossed.statements[1];
+    assert!(
+        made.contains("s0.w0 AS \"__simjoin_weights_0\", s1.w0 AS \"__simjoin_weights_0_right\""),
+        "{made}"
+    );
+}
+
+fn question_of(measure: &str) -> Question {
+    Question::parse(&["name".to_string()], Some(measure), None, &[]).unwrap()
+}
+
+#[test]
+fn weighted_measures_are_refused_in_words() {
+    let table = table();
+    let weigh = |question: &Question| WeighedTables::of(question, [&table, &table]);
+    let of_vectors = Question::parse(&["v".to_string()], Some("tfidf"), None, &[]).unwrap();
+    assert!(weigh(&of_vectors).unwrap_err().text.contains("has no measure \"tfidf\""));
+    let mistyped = weigh(&question_of("tfidff")).unwrap_err();
+    assert!(mistyped.hint.unwrap().starts_with("did you mean tfidf? "));
+    let error = pairs(&question_of("weighted_overlap")).unwrap_err();
+    assert!(error.hint.unwrap().contains("nearest"));
+    let sum = question(&["name,weighted_overlap,1"], Some(0.5)).unwrap();
+    assert_eq!(pairs(&sum).unwrap_err().hint.unwrap(), "weighted_cosine has the same values");
+}
