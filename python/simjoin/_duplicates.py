@@ -45,7 +45,10 @@ def near_duplicates(
             and take theirs by its name, ``at_most``. Weights have none: ``at_least`` is the least
             sum.
         measure: Of texts and sets ``jaccard`` (the default), ``dice``, ``cosine``,
-            ``overlap_coefficient``, ``containment`` or ``overlap``; of texts as they are
+            ``overlap_coefficient``, ``containment`` or ``overlap``, and ``tfidf``: the cosine of
+            their tokens, weighted by their rarity among all rows of the call; of weighted sets, or
+            of tokens weighted so, ``weighted_cosine``, ``weighted_jaccard``, ``weighted_dice``,
+            ``weighted_containment`` or ``weighted_overlap``; of texts as they are
             ``levenshtein``, ``damerau_levenshtein``, ``hamming`` (distances),
             ``levenshtein_similarity``, ``indel_similarity``, ``jaro`` or ``jaro_winkler``; of
             vectors ``euclidean`` (the default; a distance), ``cosine`` (with ``at_most`` the

@@ -118,7 +118,9 @@ class Job:
         is_equality = column.weight is not None and options.measure == EQUAL.function
         differs = not is_equality and families[0] != families[1]
         if differs and ("text" in families or "weighted" in families):
-            way = "texts, or both are lists" if "text" in families else "weighted sets, or neither is"
+            way = (
+                "texts, or both are lists" if "text" in families else "weighted sets, or neither is"
+            )
             raise PlanError(
                 f"the columns {names[0]} ({types[0]}) and {names[1]} ({types[1]}) do not compare",
                 f"both are {way}",

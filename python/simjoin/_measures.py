@@ -166,6 +166,11 @@ def threshold_of(name: str, measure: Measure, options: Options) -> float:
     given = right if threshold is None else threshold
     if given is None:
         given = measure.threshold
+    if given is None and measure.family == "weighted":
+        raise PlanError(
+            f"{name} has no default threshold",
+            f"it adds products of weights, which is for nearest; {measure.similarity} is at most 1",
+        )
     if given is None:
         raise PlanError(
             f"{name} has no default threshold",

@@ -140,7 +140,7 @@ fn every_verb_takes_weights() {
     let page = verb(folder.path(), &format!("report ours.csv theirs.csv {question} -o page.html"));
     assert!(page.ok, "{}", page.err);
     fs::write(folder.path().join("links.csv"), "left,right\n1,1\n").expect("a file");
-    fs::write(folder.path().join("truth.csv"), "left,right\n1,1\n2,2\n").expect("a file");
+    fs::write(folder.path().join("truth.csv"), "left,right\n1,1\n2,4\n").expect("a file");
     let line = format!(
         "evaluate links.csv truth.csv --of ours.csv --of theirs.csv {question} --missed missed.csv"
     );

@@ -6,7 +6,7 @@ use super::compared::{ComparedColumn, Question};
 use super::kinds::{ColumnKind, is_text};
 use super::measures::{EQUAL, NamedMeasure, USUAL_TOKENIZER, Values, tokens_of};
 use super::table::{VerbTable, folded_name};
-use super::weights::{Weighing, weights_name};
+use super::weighing::{Weighing, check_lists, told_size, weights_name};
 use super::{Result, VerbError, quoted};
 
 /// The score of a compared column.
@@ -493,29 +493,6 @@ impl Score {
             false => format!("{weight:?} * coalesce({value}, 0.0)"),
         }
     }
-}
-
-/// Checks that lists of two columns can be weighed together.
-fn check_lists(
-    measure: &NamedMeasure,
-    (left, of_left): (&str, &DataType),
-    (right, of_right): (&str, &DataType),
-) -> Result<()> {
-    if of_left == of_right {
-        return Ok(());
-    }
-    Err(VerbError::with_hint(
-        format!(
-            "{} weighs the tokens of {left} and of {right} together, and they are {of_left} and {of_right}",
-            measure.name
-        ),
-        "cast one column to the type of the other",
-    ))
-}
-
-/// The size of a weighted set in words, as it has no text.
-pub(super) fn told_size(set: &str) -> String {
-    format!("array_length({set}) || ' weighted tokens'")
 }
 
 /// A number as SQL has it.

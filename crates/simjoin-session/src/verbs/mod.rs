@@ -28,6 +28,7 @@ mod table;
 mod tests;
 mod thresholds;
 mod values;
+mod weighing;
 mod weights;
 
 pub use answers::{best_f1, have_common_rows, suggestion_of, thresholds_of_links};

@@ -5,10 +5,11 @@ use std::fmt;
 use arrow::datatypes::DataType;
 
 use super::compared::{Question, unquoted};
-use super::condition::{Condition, told_size};
+use super::condition::Condition;
 use super::kinds::ColumnKind;
 use super::labels::Labels;
 use super::table::VerbTable;
+use super::weighing::told_size;
 use super::{ROW, Result, VerbError, quoted};
 
 /// The row that stays of similar ones.

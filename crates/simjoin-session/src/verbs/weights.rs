@@ -3,28 +3,8 @@
 //! Rows of two tables are weighed by one window over both, so that a token weighs the same on either side.
 
 use super::condition::Score;
+use super::weighing::Weighing;
 use super::{OWN, Question, ROW, Result, VerbTable, quoted};
-
-/// The weights of a compared column.
-#[derive(Debug)]
-pub(super) struct Weighing {
-    /// The place of the column in the question.
-    pub place: usize,
-    /// The lists of tokens of both sides; a table stands for `{}`.
-    pub tokens: [String; 2],
-    /// The columns of the weighted sets.
-    pub names: [String; 2],
-    /// Whether both sides are one column of one table.
-    pub is_one: bool,
-}
-
-/// The name of the column of the weighted sets of a side.
-pub(super) fn weights_name(place: usize, side: usize, is_one: bool) -> String {
-    match is_one || side == 0 {
-        true => format!("{OWN}weights_{place}"),
-        false => format!("{OWN}weights_{place}_right"),
-    }
-}
 
 /// The tables of a verb with the weighted sets that its measures compare.
 #[derive(Debug)]
