@@ -127,6 +127,13 @@ class Job:
             )
         family = "vector" if "vector" in families else families[0]
         name, measure = measure_of(options, family, names[0], types[0], column.weight)
+        weighs = measure.family in ("weighted", "rarity") and family not in ("text", "weighted")
+        if weighs and types[0] != types[1]:
+            raise PlanError(
+                f"{name} weighs the tokens of {names[0]} ({types[0]}) and of {names[1]} "
+                f"({types[1]}) together, and they are of two types",
+                "cast one column to the type of the other",
+            )
         if options.tokenizer is not None:
             _check_tokenizer(measure, family, f"{names[0]} ({types[0]})")
         if measure.family in ("set", "weighted", "rarity"):

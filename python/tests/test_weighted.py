@@ -193,3 +193,8 @@ def test_mistakes_are_told() -> None:
     assert "nearest" in (error.value.hint or "")
     with pytest.raises(simjoin.PlanError, match="has no measure 'tfidf'"):
         simjoin.near_duplicates({"v": [[0.5], [1.5]]}, "v", measure="tfidf")
+    pyarrow = pytest.importorskip("pyarrow")
+    ours = pyarrow.table({"own": pyarrow.array([[1, 2]], pyarrow.list_(pyarrow.int32()))})
+    theirs = pyarrow.table({"other": pyarrow.array([[1, 2]], pyarrow.list_(pyarrow.int64()))})
+    with pytest.raises(simjoin.PlanError, match=r"tokens of own .* of other .* of two types"):
+        simjoin.link(ours, theirs, left_on="own", right_on="other", measure="tfidf")
