@@ -1,4 +1,4 @@
-//! Exact similarity joins of sets, texts and vectors over Arrow arrays.
+//! Exact similarity joins of sets, weighted sets, texts and vectors over Arrow arrays.
 //!
 //! The types at the root join columns in memory: a [`Join`] finds the pairs of rows that are similar enough,
 //! a [`Nearest`] the nearest rows of each row.
@@ -21,7 +21,7 @@
 //! library: Join, Nearest, columns, pairs
 //!    ▼
 //! predicate ─► engine: family ─► matcher ─► strategy ─► cursor ─► matches
-//!                 ▲          set, string, vector: rules, items, strategies
+//!                 ▲          set, weighted, string, vector: rules, items, strategies
 //!                 └─ values (Arrow columns), top (the best k), memory, error, simd, tuning, util
 //! ```
 //!

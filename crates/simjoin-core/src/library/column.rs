@@ -13,13 +13,14 @@ use arrow::datatypes::{
     Int64Type, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
 };
 
-/// A column of rows: sets, texts or vectors.
+/// A column of rows: sets, texts, vectors or weighted sets.
 ///
 /// | rows | Arrow arrays | slices of |
 /// |---|---|---|
 /// | sets | lists of any layout over integers, texts or binary, dictionary-encoded or not | `Vec<T>`, `&[T]`, `[T; N]` of integers or texts |
 /// | texts | `Utf8`, `LargeUtf8`, `Utf8View`, dictionary-encoded or not | `&str`, `String` |
 /// | vectors | lists of any layout over numbers | `Vec<T>`, `&[T]`, `[T; N]` of numbers |
+/// | weighted sets | lists of any layout over structs with the fields `token` and `weight`, a whole number | |
 ///
 /// An `ArrayRef` and a `dyn Array` are columns too. Rows of a slice may be `Option`s, of which `None`
 /// is NULL. An Arrow array is read where it lies; the rows of a slice are copied into one.

@@ -14,12 +14,15 @@ use crate::set::{self, SetFamily};
 use crate::string::{StringFamily, StringFunction};
 use crate::values::{TextTokenizer, list_element_type};
 use crate::vector::{Metric, VectorFamily};
+use crate::weighted::{WeightedFamily, WeightedMeasure};
 
-/// A similarity or a distance of two rows: of two sets, two texts or two vectors.
+/// A similarity or a distance of two rows: of two sets, two texts, two vectors or two weighted sets.
 ///
 /// The value is the stated expression, computed in `f64` from left to right. `o` is the number of
 /// common elements of two sets `a` and `b`, `|a|` the number of distinct elements of `a`. Texts are
-/// sequences of Unicode scalar values.
+/// sequences of Unicode scalar values. Weighted sets are lists of structs with the fields `token` and `weight`, a whole
+/// number; `A` is the sum of the weights of `a`, `a²` that of their squares, `m` the sum of the lesser weights of common
+/// tokens, `p` that of the products of their weights.
 ///
 /// A NULL row has no value, and so matches nothing. NULL elements of a set are ignored; a set without
 /// elements has the similarity 0 to every set. A vector with a NULL element or with NaN matches
@@ -70,6 +73,16 @@ pub enum Measure {
     CosineDistance,
     /// Vectors: the inner product, a similarity.
     InnerProduct,
+    /// Weighted sets: m / (A + B − m).
+    WeightedJaccard,
+    /// Weighted sets: 2m / (A + B).
+    WeightedDice,
+    /// Weighted sets: p / √(a² · b²), at most 1.
+    WeightedCosine,
+    /// Weighted sets: m / A, the share of the left set that the right one contains.
+    WeightedContainment,
+    /// Weighted sets: p.
+    WeightedOverlap,
 }
 
 /// The content of the rows that a measure compares.
@@ -78,11 +91,12 @@ enum ComparedContent {
     Sets,
     Texts,
     Vectors,
+    WeightedSets,
 }
 
 impl Measure {
     /// Every measure.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 21] = [
         Self::Jaccard,
         Self::Dice,
         Self::SetCosine,
@@ -99,6 +113,11 @@ impl Measure {
         Self::Euclidean,
         Self::CosineDistance,
         Self::InnerProduct,
+        Self::WeightedJaccard,
+        Self::WeightedDice,
+        Self::WeightedCosine,
+        Self::WeightedContainment,
+        Self::WeightedOverlap,
     ];
 
     /// The name, which is that of the function in SQL: `jaccard`, `levenshtein`, `cosine_distance`.
@@ -112,7 +131,7 @@ impl Measure {
     }
 
     /// Whether the value is the same with both rows exchanged. All measures are symmetric but
-    /// [`Measure::Containment`].
+    /// [`Measure::Containment`] and [`Measure::WeightedContainment`].
     pub fn is_symmetric(self) -> bool {
         self.function().is_symmetric()
     }
@@ -123,6 +142,7 @@ impl Measure {
             ComparedContent::Sets => DataType::new_list(DataType::Int32, true),
             ComparedContent::Texts => DataType::Utf8,
             ComparedContent::Vectors => DataType::new_list(DataType::Float64, true),
+            ComparedContent::WeightedSets => DataType::Null,
         };
         match self.bind(predicate, [&data_type, &data_type], (None, Devices::default())) {
             Ok(matcher) => {
@@ -149,6 +169,11 @@ impl Measure {
             | Self::Jaro
             | Self::JaroWinkler => ComparedContent::Texts,
             Self::Euclidean | Self::CosineDistance | Self::InnerProduct => ComparedContent::Vectors,
+            Self::WeightedJaccard
+            | Self::WeightedDice
+            | Self::WeightedCosine
+            | Self::WeightedContainment
+            | Self::WeightedOverlap => ComparedContent::WeightedSets,
         }
     }
 
@@ -170,6 +195,11 @@ impl Measure {
             Self::Euclidean => Metric::Euclidean.function(),
             Self::CosineDistance => Metric::Cosine.function(),
             Self::InnerProduct => Metric::InnerProduct.function(),
+            Self::WeightedJaccard => WeightedMeasure::Jaccard.function(),
+            Self::WeightedDice => WeightedMeasure::Dice.function(),
+            Self::WeightedCosine => WeightedMeasure::Cosine.function(),
+            Self::WeightedContainment => WeightedMeasure::Containment.function(),
+            Self::WeightedOverlap => WeightedMeasure::Overlap.function(),
         }
     }
 
@@ -218,6 +248,7 @@ impl Measure {
             ComparedContent::Vectors => {
                 Arc::new(VectorFamily::default().with_devices(of_vectors, nearest_vectors))
             }
+            ComparedContent::WeightedSets => Arc::new(WeightedFamily),
         }
     }
 

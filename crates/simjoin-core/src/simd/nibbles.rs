@@ -3,24 +3,23 @@
 #[cfg(target_arch = "x86_64")]
 use std::sync::OnceLock;
 
-/// Tables for the halves of sixteen bytes: entry `v` of table `2b` counts where the low half of byte `b` is `v`, of table
+/// Tables for the halves of up to 32 bytes: entry `v` of table `2b` counts where the low half of byte `b` is `v`, of table
 /// `2b + 1` where the high one is.
 #[derive(Debug, Clone)]
 #[repr(align(64))]
 pub struct Nibbles {
-    tables: [[u8; 16]; 2 * BYTES],
+    tables: [[u8; 16]; 2 * Self::BYTES],
 }
-
-/// The bytes of a row.
-const BYTES: usize = 16;
 
 impl Default for Nibbles {
     fn default() -> Self {
-        Self { tables: [[0; 16]; 2 * BYTES] }
+        Self { tables: [[0; 16]; 2 * Self::BYTES] }
     }
 }
 
 impl Nibbles {
+    /// The most bytes of a row.
+    pub const BYTES: usize = 32;
     /// The rows of a group.
     pub const LANES: usize = 32;
 
@@ -29,27 +28,28 @@ impl Nibbles {
         &mut self.tables[nibble]
     }
 
-    /// The sum of a row of sixteen bytes.
+    /// The sum of a row.
     #[inline]
     pub fn sum(&self, row: &[u8]) -> u32 {
         let entries = row.iter().zip(self.tables.chunks_exact(2));
         entries.map(|(byte, tables)| entry(tables, *byte)).sum()
     }
 
-    /// The rows of a group whose sum is at most `limit`, as bits; all where it is 255. A group has 32 first bytes, 32
-    /// second bytes, and so on.
+    /// The rows of a group whose sum is at most `limit`, as bits; all where it is 255. A group of rows of `bytes` bytes
+    /// has 32 first bytes, 32 second bytes, and so on.
     #[inline]
-    pub fn within(&self, group: &[u8], limit: u8) -> u32 {
+    pub fn within(&self, group: &[u8], bytes: usize, limit: u8) -> u32 {
         if limit == u8::MAX {
             return u32::MAX;
         }
-        let group = &group[..BYTES * Self::LANES];
+        let bytes = bytes.min(Self::BYTES);
+        let group = &group[..bytes * Self::LANES];
         #[cfg(target_arch = "x86_64")]
         {
             static HAS_AVX2: OnceLock<bool> = OnceLock::new();
             if *HAS_AVX2.get_or_init(|| is_x86_feature_detected!("avx2")) {
-                // SAFETY: the processor has AVX2, the group 512 bytes.
-                return unsafe { within_avx2(self, group.as_ptr(), limit) };
+                // SAFETY: the processor has AVX2; the group has `bytes` times 32 bytes.
+                return unsafe { within_avx2(self, group.as_ptr(), bytes, limit) };
             }
         }
         self.within_portable(group, limit)
@@ -75,10 +75,10 @@ fn entry(tables: &[[u8; 16]], byte: u8) -> u32 {
 
 /// # Safety
 ///
-/// The processor has AVX2; 512 bytes at `group` are readable.
+/// The processor has AVX2; `bytes` times 32 bytes at `group` are readable, `bytes` is at most [`Nibbles::BYTES`].
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2")]
-unsafe fn within_avx2(nibbles: &Nibbles, group: *const u8, limit: u8) -> u32 {
+unsafe fn within_avx2(nibbles: &Nibbles, group: *const u8, bytes: usize, limit: u8) -> u32 {
     use std::arch::x86_64::{
         __m128i, __m256i, _mm_load_si128, _mm256_adds_epu8, _mm256_and_si256,
         _mm256_broadcastsi128_si256, _mm256_cmpeq_epi8, _mm256_loadu_si256, _mm256_min_epu8,
@@ -87,7 +87,7 @@ unsafe fn within_avx2(nibbles: &Nibbles, group: *const u8, limit: u8) -> u32 {
     };
     let half = _mm256_set1_epi8(15);
     let mut sums = [_mm256_setzero_si256(); 2];
-    for byte in 0..BYTES {
+    for byte in 0..bytes {
         // SAFETY: there are as many bytes, and twice as many tables, which are aligned.
         let (bytes, low, high) = unsafe {
             let table = |at: usize| _mm_load_si128(nibbles.tables[at].as_ptr().cast::<__m128i>());
@@ -119,22 +119,25 @@ mod tests {
         let mut rng = StdRng::seed_from_u64(3);
         for round in 0..500 {
             let mut nibbles = Nibbles::default();
-            let most = [3, 12, 255][round % 3];
-            for nibble in 0..32 {
+            let most = [3, 6, 255][round % 3];
+            for nibble in 0..64 {
                 nibbles.table_mut(nibble).fill_with(|| rng.random_range(0..=most));
             }
-            let rows: Vec<[u8; 16]> = (0..32).map(|_| rng.random()).collect();
-            let mut group = [0; 512];
+            let bytes = [16, 32][round % 2];
+            let rows: Vec<[u8; 32]> = (0..32).map(|_| rng.random()).collect();
+            let mut group = [0; 1024];
             for (lane, row) in rows.iter().enumerate() {
-                (0..16).for_each(|byte| group[byte * 32 + lane] = row[byte]);
+                (0..bytes).for_each(|byte| group[byte * 32 + lane] = row[byte]);
             }
             for limit in [0, 40, 100, 254, 255, rng.random()] {
-                let fits = |row: &[u8; 16]| limit == 255 || nibbles.sum(row) <= u32::from(limit);
+                let fits =
+                    |row: &[u8; 32]| limit == 255 || nibbles.sum(&row[..bytes]) <= u32::from(limit);
                 let expected: u32 =
                     rows.iter().enumerate().map(|(lane, row)| u32::from(fits(row)) << lane).sum();
-                assert_eq!(nibbles.within(&group, limit), expected);
+                assert_eq!(nibbles.within(&group, bytes, limit), expected);
                 if limit < 255 {
-                    assert_eq!(nibbles.within_portable(&group, limit), expected);
+                    let group = &group[..bytes * 32];
+                    assert_eq!(nibbles.within_portable(group, limit), expected);
                 }
             }
         }

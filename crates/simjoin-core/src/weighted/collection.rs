@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use super::measure::Mass;
 use crate::engine::{ItemId, KeyId, MatchSpec, Pairing, RowGroups, collection};
+use crate::simd::prefetch;
 use crate::values::dictionary::Dictionary;
 
 /// The tokens of a build side, whose ids are their ranks: rare ones first.
@@ -53,6 +54,19 @@ impl WeightedSets {
     pub(super) fn set(&self, item: ItemId) -> (&[u32], &[u32]) {
         let range = self.starts[item as usize]..self.starts[item as usize + 1];
         (&self.tokens[range.clone()], &self.weights[range])
+    }
+
+    /// Fetches a set that is compared soon.
+    #[inline]
+    pub(super) fn prefetch(&self, item: ItemId) {
+        /// The numbers of a cache line.
+        const LINE: usize = 16;
+        let (tokens, weights) = self.set(item);
+        for at in (0..tokens.len()).step_by(LINE) {
+            prefetch(&tokens[at]);
+            prefetch(&weights[at]);
+        }
+        prefetch(&self.masses[item as usize]);
     }
 
     /// The sums of a set.

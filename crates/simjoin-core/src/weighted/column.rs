@@ -50,12 +50,12 @@ pub fn is_weighted_set(data_type: &DataType) -> bool {
 #[derive(Debug)]
 pub(super) struct WeightedColumn {
     pub lists: Lists,
-    pub elements: Elements,
+    pub elements: WeightedElements,
 }
 
 /// The elements of all lists of a column.
 #[derive(Debug)]
-pub(super) struct Elements {
+pub(super) struct WeightedElements {
     pub tokens: ElementTokens,
     /// None where the column has no element.
     weights: Option<UInt32Array>,
@@ -85,11 +85,13 @@ impl WeightedColumn {
                 let (Some(tokens), Some(weights)) = (field(TOKEN), field(WEIGHT)) else {
                     return internal_err!("elements of weighted sets are {}", pairs.data_type());
                 };
-                Elements::new(tokens, weights, pairs.nulls())?
+                WeightedElements::new(tokens, weights, pairs.nulls())?
             }
-            None => {
-                Elements { tokens: ElementTokens::Plain(Tokens::Null), weights: None, valid: None }
-            }
+            None => WeightedElements {
+                tokens: ElementTokens::Plain(Tokens::Null),
+                weights: None,
+                valid: None,
+            },
         };
         Ok(Self { lists, elements })
     }
@@ -111,7 +113,7 @@ impl WeightedColumn {
     }
 }
 
-impl Elements {
+impl WeightedElements {
     fn new(tokens: &ArrayRef, weights: &ArrayRef, nulls: Option<&NullBuffer>) -> Result<Self> {
         let weights = whole_weights(weights)?;
         let valid = NullBuffer::union(nulls, weights.nulls());
@@ -248,6 +250,7 @@ fn decode(stored: &LargeBinaryArray) -> WeightedColumn {
     };
     let lists = Lists::of_offsets(ends, stored.nulls().cloned());
     let tokens = ElementTokens::Plain(tokens);
-    let elements = Elements { tokens, weights: Some(UInt32Array::from(weights)), valid: None };
+    let elements =
+        WeightedElements { tokens, weights: Some(UInt32Array::from(weights)), valid: None };
     WeightedColumn { lists, elements }
 }

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use super::collection::WeightedSets;
-use super::limits::Limits;
+use super::limits::WeightLimits;
 use crate::engine::{MatchSpec, Pairing};
 
 /// A join with its build side.
 #[derive(Debug, Clone)]
 pub(super) struct WeightedJoin {
     pub(super) build: Arc<WeightedSets>,
-    pub(super) limits: Limits,
+    pub(super) limits: WeightLimits,
     pub(super) spec: MatchSpec,
 }
 

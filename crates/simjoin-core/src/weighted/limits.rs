@@ -4,6 +4,7 @@
 //! need be, far beyond all errors of rounding: they leave out only pairs that are certain not to match.
 
 use super::measure::{Mass, WeightedMeasure};
+use super::signature::signature_bytes;
 use crate::engine::{MatchSpec, Pairing};
 use crate::error::Result;
 use crate::predicate::Predicate;
@@ -15,7 +16,7 @@ pub(super) const SLACK_32: f32 = 1e-5;
 
 /// A measure with its threshold, in a join whose probe side is known.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Limits {
+pub(super) struct WeightLimits {
     pub measure: WeightedMeasure,
     /// The least value that qualifies; NaN where none does.
     pub threshold: f64,
@@ -37,7 +38,7 @@ pub(super) enum LimitForm {
     Sum { probe: f64, build: f64 },
 }
 
-impl Limits {
+impl WeightLimits {
     /// The limits of a predicate.
     ///
     /// # Errors
@@ -69,6 +70,15 @@ impl Limits {
         self.measure.value_in(self.probe_is_first, common, probe, build)
     }
 
+    /// The bytes of the signatures of postings.
+    pub(super) fn signature_bytes(&self) -> usize {
+        signature_bytes(match self.form {
+            LimitForm::Product { least, relative: true } => least * least,
+            LimitForm::Product { .. } => 0.0,
+            LimitForm::Sum { probe, build } => probe + build,
+        })
+    }
+
     /// Whether no pair matches.
     pub(super) fn is_void(&self) -> bool {
         self.threshold.is_nan() || self.threshold > self.measure.function().info().range[1]
@@ -87,7 +97,7 @@ pub(super) fn total_ratios(measure: WeightedMeasure, t: f64, is_first: bool) -> 
     }
 }
 
-impl Limits {
+impl WeightLimits {
     /// The share of a token in the whole weight of a set: of its sum, or of the square of its norm.
     #[inline]
     pub(super) fn share(&self, weight: u32, mass: Mass) -> f64 {

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use super::collection::WeightedSets;
 use super::encode::WeightedValues;
 use super::join::WeightedJoin;
-use super::limits::Limits;
+use super::limits::WeightLimits;
 use super::lookup::cursor_bytes;
 use super::measure::WeightedMeasure;
 use super::postings::Postings;
-use super::strategies::{NestedLoop, STRATEGIES};
+use super::strategies::{STRATEGIES, WeightedLoop};
 use crate::engine::{
     Axis, BuildEncoder, Encoding, Growth, ItemPair, KeyDictionary, MatchSpec, Matcher,
     PrepareContext, RowEncoder, RowMatcher, Strategy, StrategyName,
@@ -47,7 +47,7 @@ impl Matcher for WeightedMatcher {
     ) -> Result<Growth> {
         let rows = parts.iter().map(|(encoder, _)| encoder.row_count()).sum();
         let tokens = parts.iter().map(|(encoder, _)| encoder.element_count()).sum();
-        let prepare = match strategy == StrategyName::new(NestedLoop.name()) {
+        let prepare = match strategy == StrategyName::new(WeightedLoop.name()) {
             true => 0,
             false => Postings::bytes(rows, tokens),
         };
@@ -59,7 +59,7 @@ impl Matcher for WeightedMatcher {
     }
 
     fn smallest(&self) -> Option<StrategyName> {
-        Some(StrategyName::new(NestedLoop.name()))
+        Some(StrategyName::new(WeightedLoop.name()))
     }
 
     fn join(
@@ -68,7 +68,7 @@ impl Matcher for WeightedMatcher {
         spec: &MatchSpec,
         _: PrepareContext<'_>,
     ) -> Result<WeightedJoin> {
-        let limits = Limits::of(&self.predicate, spec)?;
+        let limits = WeightLimits::of(&self.predicate, spec)?;
         Ok(WeightedJoin { build: Arc::clone(build), limits, spec: *spec })
     }
 

@@ -8,8 +8,8 @@
 //! rows.rs         rows that have been read    value.rs        the values of pairs of rows
 //! axis.rs         rows by their total         collection.rs   distinct weighted sets
 //! gather.rs       from rows to sets           encode.rs       rows in memory and on disk
-//! limits.rs       the weight that matches share
-//! signature.rs    tokens in 128 bits          postings.rs     prefixes of sets, by token
+//! signature.rs    tokens in bits              limits.rs       the weight that matches share
+//! postings.rs     prefixes of sets, by token
 //! join.rs         what strategies share       probe.rs        a set on its way through the lists
 //! lookup.rs       the cursors                 strategies.rs, matcher.rs, family.rs
 //! ```

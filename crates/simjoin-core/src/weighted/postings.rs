@@ -4,8 +4,8 @@ use std::mem::size_of;
 use std::ops::Range;
 
 use super::collection::WeightedSets;
-use super::limits::{LimitForm, Limits, SLACK_32};
-use super::signature::{BYTES, GROUP, LEAST_GROUPED, Signature, bit_of};
+use super::limits::{LimitForm, SLACK_32, WeightLimits};
+use super::signature::{GROUP, LEAST_GROUPED, Signature};
 use crate::engine::{ItemId, PrepareContext};
 use crate::error::Result;
 use crate::util::parallel::{for_each, threads_for};
@@ -16,7 +16,7 @@ pub(super) struct Rests(Vec<f64>);
 
 impl Rests {
     /// Takes up a set. Norms are relative to that of the whole set where the limits are.
-    pub(super) fn read(&mut self, limits: &Limits, sets: &WeightedSets, item: ItemId) {
+    pub(super) fn read(&mut self, limits: &WeightLimits, sets: &WeightedSets, item: ItemId) {
         let (_, weights) = sets.set(item);
         let rests = &mut self.0;
         rests.clear();
@@ -73,6 +73,8 @@ pub(super) struct Postings {
     pub items: Vec<ItemId>,
     pub gates: Vec<f32>,
     signatures: Vec<u8>,
+    /// The bytes of a signature.
+    pub signature_bytes: usize,
     /// The greatest norm of a build set, where norms are absolute; 1 otherwise.
     pub greatest_norm: f64,
 }
@@ -92,7 +94,7 @@ impl Postings {
     ///
     /// When memory is refused, or the work cancelled.
     pub(super) fn new(
-        limits: &Limits,
+        limits: &WeightLimits,
         sets: &WeightedSets,
         context: PrepareContext<'_>,
     ) -> Result<Self> {
@@ -102,20 +104,30 @@ impl Postings {
             let (tokens, _) = sets.set(item);
             tokens[..*len as usize].iter().for_each(|token| starts[*token as usize + 1] += 1);
         }
+        let signature_bytes = limits.signature_bytes();
         let mut signature_starts = vec![0; starts.len()];
         for token in 1..starts.len() {
-            signature_starts[token] = signature_starts[token - 1] + signature_bytes(starts[token]);
+            signature_starts[token] =
+                signature_starts[token - 1] + bytes_of_list(starts[token], signature_bytes);
             starts[token] += starts[token - 1];
         }
         let count = starts.last().copied().unwrap_or(0);
         let bytes = signature_starts.last().copied().unwrap_or(0);
-        let none = Posting { gate: 0.0, item: 0, signature: 0 };
+        let none = Posting { gate: 0.0, item: 0, signature: Signature::default() };
         let mut postings = context.filled(count, none)?;
         fill(limits, sets, &prefixes, &starts, &mut postings, context)?;
         let (items, gates) = (context.filled(count, 0)?, context.filled(count, 0.0)?);
         let signatures = context.filled(bytes, 0)?;
         let greatest_norm = greatest_norm(limits, sets);
-        let mut made = Self { starts, signature_starts, items, gates, signatures, greatest_norm };
+        let mut made = Self {
+            starts,
+            signature_starts,
+            items,
+            gates,
+            signatures,
+            signature_bytes,
+            greatest_norm,
+        };
         made.arrange(limits, sets, &mut postings, context)?;
         context.reservation.shrink(count * size_of::<Posting>());
         Ok(made)
@@ -123,7 +135,10 @@ impl Postings {
 
     /// A bound on the bytes of the postings of so many tokens, and of making them.
     pub(super) fn bytes(sets: usize, tokens: usize) -> usize {
-        let posting = size_of::<Posting>() + size_of::<ItemId>() + size_of::<f32>() + 2 * BYTES;
+        let posting = size_of::<Posting>()
+            + size_of::<ItemId>()
+            + size_of::<f32>()
+            + 2 * size_of::<Signature>();
         tokens * (posting + 2 * size_of::<usize>()) + sets * size_of::<u32>() + 64
     }
 
@@ -143,7 +158,7 @@ impl Postings {
     /// Sorts each list where norms are multiplied, and takes its postings apart.
     fn arrange(
         &mut self,
-        limits: &Limits,
+        limits: &WeightLimits,
         sets: &WeightedSets,
         postings: &mut [Posting],
         context: PrepareContext<'_>,
@@ -151,7 +166,8 @@ impl Postings {
         /// Postings of a task.
         const SHARE: usize = 1 << 14;
         let by_norm = matches!(limits.form, LimitForm::Product { .. });
-        let Self { starts, signature_starts, items, gates, signatures, .. } = self;
+        let Self { starts, signature_starts, items, gates, signatures, signature_bytes, .. } = self;
+        let signature_bytes = *signature_bytes;
         let (mut postings, mut items, mut gates, mut signatures) =
             (postings, &mut items[..], &mut gates[..], &mut signatures[..]);
         let (mut tasks, mut token) = (vec![], 0);
@@ -185,7 +201,7 @@ impl Postings {
                     (items[at], gates[at]) = (posting.item, posting.gate);
                 }
                 let bytes = signature_starts[token] - base.1..signature_starts[token + 1] - base.1;
-                write_signatures(list, &mut signatures[bytes]);
+                write_signatures(list, signature_bytes, &mut signatures[bytes]);
             }
             Ok(())
         })
@@ -193,24 +209,24 @@ impl Postings {
 }
 
 /// The bytes of the signatures of a list.
-fn signature_bytes(postings: usize) -> usize {
+fn bytes_of_list(postings: usize, bytes: usize) -> usize {
     match postings < LEAST_GROUPED {
-        true => postings * BYTES,
-        false => postings.next_multiple_of(GROUP) * BYTES,
+        true => postings * bytes,
+        false => postings.next_multiple_of(GROUP) * bytes,
     }
 }
 
-fn write_signatures(list: &[Posting], to: &mut [u8]) {
+fn write_signatures(list: &[Posting], bytes: usize, to: &mut [u8]) {
     if list.len() < LEAST_GROUPED {
-        let rows = to.chunks_exact_mut(BYTES).zip(list);
-        return rows
-            .for_each(|(row, posting)| row.copy_from_slice(&posting.signature.to_le_bytes()));
+        for (row, posting) in to.chunks_exact_mut(bytes).zip(list) {
+            row.iter_mut().zip(posting.signature.to_bytes()).for_each(|(to, byte)| *to = byte);
+        }
+        return;
     }
-    for (group, postings) in to.chunks_exact_mut(GROUP * BYTES).zip(list.chunks(GROUP)) {
+    for (group, postings) in to.chunks_exact_mut(GROUP * bytes).zip(list.chunks(GROUP)) {
         for (lane, posting) in postings.iter().enumerate() {
-            for (byte, value) in posting.signature.to_le_bytes().into_iter().enumerate() {
-                group[byte * GROUP + lane] = value;
-            }
+            let places = group.iter_mut().skip(lane).step_by(GROUP);
+            places.zip(posting.signature.to_bytes()).for_each(|(to, byte)| *to = byte);
         }
     }
 }
@@ -229,7 +245,11 @@ fn sort_by_gate(sets: &WeightedSets, list: &mut [Posting]) {
 }
 
 /// The number of tokens of each set with which it may have its first token in common with a match.
-fn prefixes(limits: &Limits, sets: &WeightedSets, context: PrepareContext<'_>) -> Result<Vec<u32>> {
+fn prefixes(
+    limits: &WeightLimits,
+    sets: &WeightedSets,
+    context: PrepareContext<'_>,
+) -> Result<Vec<u32>> {
     let (mut rests, mut prefixes) = (Rests::default(), context.filled(sets.len() as usize, 0)?);
     if limits.is_void() {
         return Ok(prefixes);
@@ -256,7 +276,7 @@ fn prefixes(limits: &Limits, sets: &WeightedSets, context: PrepareContext<'_>) -
     Ok(prefixes)
 }
 
-fn greatest_norm(limits: &Limits, sets: &WeightedSets) -> f64 {
+fn greatest_norm(limits: &WeightLimits, sets: &WeightedSets) -> f64 {
     match limits.form {
         LimitForm::Product { relative: false, .. } => {
             let squares = sets.masses.iter().map(|mass| mass.squares).max().unwrap_or(0);
@@ -268,7 +288,7 @@ fn greatest_norm(limits: &Limits, sets: &WeightedSets) -> f64 {
 
 /// Puts the postings of all prefixes in their lists.
 fn fill(
-    limits: &Limits,
+    limits: &WeightLimits,
     sets: &WeightedSets,
     prefixes: &[u32],
     starts: &[usize],
@@ -276,17 +296,17 @@ fn fill(
     context: PrepareContext<'_>,
 ) -> Result<()> {
     let (mut next, mut rests) = (starts.to_vec(), Rests::default());
-    let mut signatures: Vec<Signature> = vec![];
+    let (mut signatures, signature_bytes) = (vec![], limits.signature_bytes());
     for (item, len) in (0..).zip(prefixes) {
         context.cancel.check_at(64 * item as usize)?;
         let (tokens, _) = sets.set(item);
         rests.read(limits, sets, item);
         // The signature of what is left.
         signatures.clear();
-        signatures.resize(tokens.len(), 0);
-        let mut signature = 0;
+        signatures.resize(tokens.len(), Signature::default());
+        let mut signature = Signature::default();
         for (place, &token) in signatures.iter_mut().zip(tokens).rev() {
-            signature |= 1 << bit_of(token);
+            signature.add(token, signature_bytes);
             *place = signature;
         }
         let total = sets.mass(item).total as f64;
@@ -326,7 +346,7 @@ impl List<'_> {
 ///
 /// When memory is refused, or the work cancelled.
 pub(super) fn lengths(
-    limits: &Limits,
+    limits: &WeightLimits,
     sets: &WeightedSets,
     context: PrepareContext<'_>,
 ) -> Result<Vec<u32>> {

@@ -12,10 +12,10 @@ use std::sync::Arc;
 
 use super::collection::WeightedSets;
 use super::join::WeightedJoin;
-use super::limits::{LimitForm, Limits, SLACK_32};
+use super::limits::{LimitForm, SLACK_32, WeightLimits};
 use super::measure::Mass;
 use super::postings::{List, Postings, Rests, gate};
-use super::signature::{BYTES, GROUP, LEAST_GROUPED, LossTables};
+use super::signature::{GROUP, LEAST_GROUPED, LossTables};
 use crate::engine::{ItemId, Match};
 
 /// The matches of probe sets, one set after the other.
@@ -32,6 +32,9 @@ pub(super) struct Prober {
     stamp: u32,
     candidates: Vec<ItemId>,
 }
+
+/// Candidates that are fetched ahead.
+const AHEAD: usize = 6;
 
 /// The figures of a probe set.
 struct Probe<'a> {
@@ -56,10 +59,11 @@ impl Prober {
     pub(super) fn new(join: WeightedJoin, postings: Arc<Postings>) -> Self {
         let seen = vec![0; join.build.len() as usize];
         let verifier = Verifier::new(&join.build);
+        let bytes = postings.signature_bytes;
         Self {
             join,
             postings,
-            tables: LossTables::new(),
+            tables: LossTables::new(bytes),
             rests: Rests::default(),
             partner_rests: Rests::default(),
             verifier,
@@ -218,12 +222,13 @@ impl Prober {
             LimitForm::Product { .. } => f32::NEG_INFINITY,
             LimitForm::Sum { .. } => gates.need as f32 * (1.0 - SLACK_32 / 4.0),
         };
+        let bytes = self.postings.signature_bytes;
         if list.items.len() < LEAST_GROUPED {
             for at in gates.range.clone() {
                 let Some(limit) = self.tables.limit(self.allowed(probe, list, gates, at)) else {
                     break;
                 };
-                let signature = &list.signatures[at * BYTES..(at + 1) * BYTES];
+                let signature = &list.signatures[at * bytes..(at + 1) * bytes];
                 if list.gates[at] >= least && self.tables.single(signature, limit) {
                     self.propose(list.items[at]);
                 }
@@ -236,7 +241,7 @@ impl Prober {
             let Some(limit) = self.tables.limit(self.allowed(probe, list, gates, first)) else {
                 break;
             };
-            let signatures = &list.signatures[group * GROUP * BYTES..(group + 1) * GROUP * BYTES];
+            let signatures = &list.signatures[group * GROUP * bytes..(group + 1) * GROUP * bytes];
             let mut mask = self.tables.grouped(signatures, limit);
             mask &= u32::MAX << (first - group * GROUP);
             mask &= u32::MAX >> ((group + 1) * GROUP).saturating_sub(end);
@@ -268,7 +273,11 @@ impl Prober {
         }
         verifier.begin(probe.tokens, probe.weights);
         let is_product = matches!(limits.form, LimitForm::Product { .. });
-        for &partner in &*candidates {
+        for (at, &partner) in candidates.iter().enumerate() {
+            // The sets lie anywhere: they are fetched while others are compared.
+            if let Some(&later) = candidates.get(at + AHEAD) {
+                build.prefetch(later);
+            }
             if !verifier.matches(limits, build, probe.mass, partner) {
                 continue;
             }
@@ -303,7 +312,7 @@ impl Probe<'_> {
 }
 
 /// The first partner that is heavy enough, where partners need some weight.
-fn first_heavy_enough(build: &WeightedSets, limits: &Limits, probe: &Probe<'_>) -> ItemId {
+fn first_heavy_enough(build: &WeightedSets, limits: &WeightLimits, probe: &Probe<'_>) -> ItemId {
     let Range { start, end } = probe.partners;
     let LimitForm::Sum { probe: of_probe, build: of_build } = limits.form else { return start };
     // All that both have in common is a part of the partner.
@@ -315,7 +324,7 @@ fn first_heavy_enough(build: &WeightedSets, limits: &Limits, probe: &Probe<'_>) 
 
 /// Appends the match of a set with itself, if it is one.
 pub(super) fn push_itself(
-    limits: &Limits,
+    limits: &WeightLimits,
     sets: &WeightedSets,
     item: ItemId,
     found: &mut Vec<Match>,
@@ -359,7 +368,7 @@ impl Verifier {
     #[inline]
     pub(super) fn matches(
         &self,
-        limits: &Limits,
+        limits: &WeightLimits,
         build: &WeightedSets,
         mass: Mass,
         partner: ItemId,

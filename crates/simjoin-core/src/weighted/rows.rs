@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef};
 
-use super::column::{ElementTokens, Elements, WeightedColumn};
+use super::column::{ElementTokens, WeightedColumn, WeightedElements};
 use super::measure::{Mass, WeightedMeasure};
 use crate::engine::{KeyId, RowContent};
 use crate::error::{Result, exec_err};
@@ -159,7 +159,7 @@ impl WeightedRows {
     }
 
     /// The ids of elements, in `ids`; any number for an element that does not count.
-    fn read_ids(&mut self, elements: &Elements, range: Range<usize>) -> Result<()> {
+    fn read_ids(&mut self, elements: &WeightedElements, range: Range<usize>) -> Result<()> {
         self.ids.clear();
         match &elements.tokens {
             ElementTokens::Plain(tokens) if elements.has_nulls() => {
@@ -188,7 +188,7 @@ impl WeightedRows {
     /// Appends the ids of shared values, which are looked up once; `known` has the ids of values that were.
     fn add_shared(
         &mut self,
-        elements: &Elements,
+        elements: &WeightedElements,
         range: Range<usize>,
         (keys, tokens): (&[u32], &Tokens),
         mut known: Vec<u32>,

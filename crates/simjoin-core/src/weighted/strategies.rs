@@ -9,7 +9,7 @@ use crate::engine::{Cost, DevicePlace, Estimate, PrepareContext, PreparedJoin, S
 use crate::error::Result;
 
 /// Every strategy that `auto` compares, in the order in which equal estimates are preferred.
-pub(super) static STRATEGIES: [&dyn Strategy<WeightedJoin>; 2] = [&PrefixLists, &NestedLoop];
+pub(super) static STRATEGIES: [&dyn Strategy<WeightedJoin>; 2] = [&PrefixLists, &WeightedLoop];
 
 /// Prefixes of sets by token, with what is left of each set: PPJoin with weights.
 #[derive(Debug)]
@@ -17,7 +17,7 @@ pub(super) struct PrefixLists;
 
 /// All pairs, without an index.
 #[derive(Debug)]
-pub(super) struct NestedLoop;
+pub(super) struct WeightedLoop;
 
 /// Nanoseconds of one core, as measured on an AMD EPYC.
 mod nanos {
@@ -66,7 +66,7 @@ impl Strategy<WeightedJoin> for PrefixLists {
     }
 }
 
-impl Strategy<WeightedJoin> for NestedLoop {
+impl Strategy<WeightedJoin> for WeightedLoop {
     fn name(&self) -> &'static str {
         "nested-loop"
     }
