@@ -232,8 +232,9 @@ async fn joins_of_weighted_sets_are_those_of_one_process() {
     let cluster = shared();
     let texts = |from: u64, to: u64| {
         format!(
-            "SELECT value AS id, value % 3 AS k, concat('a', value % 7, ' b', value % 11, ' c', value % 13, \
-             ' d', value % 50, ' b', value % 4) AS s FROM generate_series({from}, {to})"
+            "SELECT value AS id, value % 3 AS k, CASE WHEN value % 10 = 0 THEN concat('x', value) ELSE \
+             concat('a', value % 5, ' b', value % 6, ' c', value % 7, ' d', value % 40, ' b', value % 4) END AS s \
+             FROM generate_series({from}, {to})"
         )
     };
     let local = Session::default().context();
@@ -247,7 +248,7 @@ async fn joins_of_weighted_sets_are_those_of_one_process() {
     let tfidf = |table| weighed(table, "tfidf(word_tokens(s)) OVER ()");
     let groups = |table| weighed(table, "idf(word_tokens(s)) OVER (PARTITION BY k)");
     let mut queries = vec![];
-    for (measure, threshold) in [("weighted_jaccard", 0.6), ("weighted_cosine", 0.75)] {
+    for (measure, threshold) in [("weighted_jaccard", 0.5), ("weighted_cosine", 0.7)] {
         let score = format!("{measure}(a.w, b.w)");
         queries.push(format!(
             "WITH x AS {} SELECT a.id, b.id AS other, {score} AS score \
@@ -278,7 +279,7 @@ async fn joins_of_weighted_sets_are_those_of_one_process() {
         for distribution in ["auto", "broadcast", "repartition"] {
             let ctx = cluster.context();
             for (name, _) in &tables {
-                let batches = local.table(name).await.expect("a table").collect().await;
+                let batches = local.table(*name).await.expect("a table").collect().await;
                 let batches = batches.expect("rows");
                 let table = MemTable::try_new(batches[0].schema(), vec![batches]);
                 ctx.register_table(*name, Arc::new(table.expect("a table"))).expect("a new name");

@@ -51,7 +51,7 @@ async fn every_function_and_alias_is_listed() {
         );
         assert!(!rows(&ctx, &sql).await.is_empty(), "{name} is no routine");
     }
-    let described = [1, 11, 12, 13, 14, 15, 16];
+    let described = [0, 11, 12, 13, 14, 15, 16];
     for name in described.map(|at| NAMES[at]).into_iter().chain(NAMES[18..].iter().copied()) {
         let shown = rows(&ctx, &format!("SHOW FUNCTIONS LIKE '{name}'")).await;
         assert!(!shown.is_empty(), "SHOW FUNCTIONS is silent about {name}");
