@@ -85,8 +85,8 @@ options! {
     /// (bitmap), by counting what all sets share (bitsliced, scancount), by lists of sets for one set after the other
     /// (rising, which finds nearest sets), by an index on a GPU (bwjoin), or by the strategy with the least estimated
     /// cost (auto). Published filters run for comparison: groupjoin
-    /// and, on a GPU, bwjoin-published, fgssjoin and sf-gssjoin. Texts are joined by deletions, boxes or
-    /// nested-loop, vectors by nested-loop or directory and, for comparison, on a GPU by
+    /// and, on a GPU, bwjoin-published, fgssjoin and sf-gssjoin. Weighted sets are joined by ppjoin or
+    /// nested-loop, texts by deletions, boxes or nested-loop, vectors by nested-loop or directory and, for comparison, on a GPU by
     /// nested-loop-published or directory-published.
     "strategy" strategy: StrategyName = StrategyName::AUTO;
     /// Where signatures are tested or candidates verified: on a GPU where that is estimated to pay

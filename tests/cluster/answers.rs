@@ -225,3 +225,72 @@ async fn nearest_rows_are_those_of_one_process() {
         assert_same_rows(&rows(&ctx, &query).await, &expected, &query);
     }
 }
+
+/// Weights are made by window functions, over the rows of all tasks, and weighted sets travel to other tasks.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn joins_of_weighted_sets_are_those_of_one_process() {
+    let cluster = shared();
+    let texts = |from: u64, to: u64| {
+        format!(
+            "SELECT value AS id, value % 3 AS k, CASE WHEN value % 10 = 0 THEN concat('x', value) ELSE \
+             concat('a', value % 5, ' b', value % 6, ' c', value % 7, ' d', value % 40, ' b', value % 4) END AS s \
+             FROM generate_series({from}, {to})"
+        )
+    };
+    let local = Session::default().context();
+    let tables = [("t", texts(1, 300)), ("u", texts(250, 500))];
+    for (name, texts) in &tables {
+        let sql = format!("CREATE TABLE {name} AS {texts}");
+        local.sql(&sql).await.expect("a statement").collect().await.expect("a table");
+    }
+    let weighed =
+        |table: &str, weights: &str| format!("(SELECT id, k, {weights} AS w FROM {table})");
+    let tfidf = |table| weighed(table, "tfidf(word_tokens(s)) OVER ()");
+    let groups = |table| weighed(table, "idf(word_tokens(s)) OVER (PARTITION BY k)");
+    let mut queries = vec![];
+    for (measure, threshold) in [("weighted_jaccard", 0.5), ("weighted_cosine", 0.7)] {
+        let score = format!("{measure}(a.w, b.w)");
+        queries.push(format!(
+            "WITH x AS {} SELECT a.id, b.id AS other, {score} AS score \
+             FROM x a SIMJOIN x b ON {score} >= {threshold} AND a.id < b.id",
+            tfidf("t")
+        ));
+        queries.push(format!(
+            "SELECT a.id, b.id AS other, {score} AS score FROM {} a LEFT SIMJOIN {} b ON {score} >= {threshold}",
+            tfidf("t"),
+            tfidf("u")
+        ));
+        queries.push(format!(
+            "SELECT a.id, b.id AS other FROM {} a FULL SIMJOIN {} b ON {score} >= {threshold} AND a.k = b.k",
+            groups("t"),
+            groups("u")
+        ));
+    }
+    let score = "weighted_overlap(a.w, b.w)";
+    let documents = weighed("u", "bm25_weights(word_tokens(s)) OVER ()");
+    queries.push(format!(
+        "SELECT a.id, b.id AS other, {score} AS score FROM {} a SIMJOIN {documents} b \
+         NEAREST 2 WITH TIES BY SIMILARITY {score}",
+        weighed("t", "token_counts(word_tokens(s))")
+    ));
+    for query in queries {
+        let expected = rows(&local, &query).await;
+        assert!(expected.len() > 100, "{} rows: {query}", expected.len());
+        for distribution in ["auto", "broadcast", "repartition"] {
+            let ctx = cluster.context();
+            for (name, _) in &tables {
+                let batches = local.table(*name).await.expect("a table").collect().await;
+                let batches = batches.expect("rows");
+                let table = MemTable::try_new(batches[0].schema(), vec![batches]);
+                ctx.register_table(*name, Arc::new(table.expect("a table"))).expect("a new name");
+            }
+            set(&ctx, "simjoin.distribution", distribution).await;
+            set(&ctx, "simjoin.cluster_partitions", "3").await;
+            let plan = explain(&ctx, &query).await;
+            let operator =
+                if query.contains("NEAREST") { "NearestJoinExec" } else { "SetSimilarityJoinExec" };
+            assert_contains(&plan, &[operator]);
+            assert_same_rows(&rows(&ctx, &query).await, &expected, &query);
+        }
+    }
+}

@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::Path;
 
-use datafusion_simjoin::functions::{TextFold, Tokenizer};
+use datafusion_simjoin::functions;
 use datafusion_simjoin::internals::set::Measure;
 
 use crate::cli::run;
@@ -81,10 +81,11 @@ fn the_readme_shows_what_a_verb_prints() {
 #[test]
 fn the_manual_names_every_function() {
     let page = read("docs/sql.md");
-    let measures = Measure::ALL.iter().flat_map(|m| [&[m.name()], m.aliases()].concat());
-    let tokenizers = Tokenizer::ALL.iter().map(|t| t.name());
-    let folds = TextFold::ALL.iter().map(|f| f.name());
-    for name in measures.chain(tokenizers).chain(folds) {
+    let scalars = functions::all().into_iter();
+    let scalars = scalars.flat_map(|f| [&[f.name().to_string()], f.aliases()].concat());
+    let windows = functions::windows().into_iter();
+    let windows = windows.flat_map(|f| [&[f.name().to_string()], f.aliases()].concat());
+    for name in scalars.chain(windows) {
         let quoted = [format!("`{name}`"), format!("`{name}(")];
         assert!(quoted.iter().any(|name| page.contains(name)), "docs/sql.md lacks {name}");
     }
