@@ -18,6 +18,7 @@ use super::similarity::{LAYOUTS, Row, Token, families, lists, random_rows};
 use super::{call, column, list_of, refusal, scalar};
 use crate::functions::weights::log2_ratio;
 use crate::functions::{Weighting, expr_fn, token_counts_udf, weigh_udf, weighting_udwf, windows};
+use crate::values::byte_tokens::ByteTokens;
 use crate::values::{Tokens, with_byte_tokens};
 
 type Set = Option<Vec<(Token, u32)>>;
@@ -34,8 +35,7 @@ fn sets(array: &ArrayRef) -> Vec<Set> {
         Tokens::Signed(array) => Token::Integer(array.value(i).into()),
         Tokens::Unsigned(array) => Token::Integer(array.value(i).into()),
         bytes => with_byte_tokens!(bytes, array => {
-            let bytes: &[u8] = array.value(i).as_ref();
-            Token::Bytes(bytes.to_vec())
+            Token::Bytes(ByteTokens::bytes(array, i).to_vec())
         }, else panic!("tokens of {}", entries.column(0).data_type())),
     };
     let row = |row: usize| {
@@ -395,7 +395,7 @@ fn wrong_types_are_refused_with_advice() {
     assert!(refused(&[list.clone(), Int64]).contains("found Int64; make_array(...)"));
     assert!(refused(&[Utf8, list.clone()]).contains("word_tokens(text)"));
     assert_eq!(
-        refused(&[list.clone()]),
+        refused(std::slice::from_ref(&list)),
         "Error during planning: weigh takes a list of tokens and a list of their weights, found one argument \
          (List(Utf8)); for example: weigh(['data', 'base'], [3, 1])"
     );

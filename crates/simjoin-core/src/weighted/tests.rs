@@ -85,8 +85,9 @@ fn the_library_joins_weighted_sets() {
     let mut rng = StdRng::seed_from_u64(11);
     let [a, b] = [sets(&mut rng, 300), sets(&mut rng, 200)];
     for measure in Measure::ALL.into_iter().filter(|m| m.name().starts_with("weighted")) {
-        let own = WeightedMeasure::of(measure.function()).unwrap();
-        let threshold = if own == WeightedMeasure::Overlap { 9000.0 } else { 0.35 };
+        let own = WeightedMeasure::ALL.into_iter().find(|own| own.name() == measure.name());
+        let own = own.unwrap();
+        let threshold = if own == WeightedMeasure::Overlap { 9000.0 } else { 0.3 };
         let mut values = PairValues::try_new(own, [a.as_ref(), b.as_ref()]).unwrap();
         let mut expected = vec![];
         for x in 0..a.len() {
@@ -97,13 +98,11 @@ fn the_library_joins_weighted_sets() {
                 }
             }
         }
-        assert!(expected.len() > 50, "{measure} {}", expected.len());
+        assert!(expected.len() > 20, "{measure} {}", expected.len());
         for strategy in ["auto", "ppjoin", "nested-loop"] {
             let pairs = Join::new(measure, threshold).strategy(strategy).join(&a, &b).unwrap();
-            let mut found: Vec<_> = pairs
-                .iter()
-                .map(|pair| (pair.left as u32, pair.right as u32, pair.score.to_bits()))
-                .collect();
+            let mut found: Vec<_> =
+                pairs.iter().map(|pair| (pair.left, pair.right, pair.score.to_bits())).collect();
             found.sort_unstable();
             assert_eq!(found, expected, "{measure} {strategy}");
         }
