@@ -314,7 +314,7 @@ async fn inputs_that_may_differ_each_time_are_read_once() -> Result<()> {
     let numbered = "(SELECT *, row_number() OVER () AS n FROM a) b";
     let condition = "(levenshtein(a.s, b.s) <= 0 AND a.k = 1 OR jaccard(qgrams(a.t, 2), qgrams(b.t, 2)) \
                      >= 0.95 AND b.k = 2) AND a.id < b.id";
-    for way in [Way::Memory, Way::Disk, Way::Limit(6000)] {
+    for way in [Way::Memory, Way::Disk, Way::Limit(12_000)] {
         let (oracle, operator) = (nested_loops(), Setup::of(way).session(install)?);
         for context in [&oracle, &operator] {
             context.register_table("a", Arc::clone(&rows) as _)?;

@@ -264,7 +264,7 @@ async fn weighted_sets_join_as_a_nested_loop_does() -> Result<()> {
 async fn many_weighted_sets_join_as_a_nested_loop_does() -> Result<()> {
     let mut rng = StdRng::seed_from_u64(seed(54));
     let mut tally = Tally::default();
-    for round in 0..rounds(36) {
+    for round in 0..rounds(18) {
         compare(&mut rng, &mut tally, 7 * round, [900, 700]).await?;
     }
     assert!(tally.with_rows > 0);
